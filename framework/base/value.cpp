@@ -234,6 +234,8 @@ bool has_part(const std::string& name, const std::string& part) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongest = 300;  // the distance of longer texts takes time with the square of their length
+  if (name.size() > kLongest) return std::nullopt;
   const std::string wanted = lower_case(name);
   const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 5 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
   const std::string digits = digits_of(name);

@@ -45,7 +45,7 @@ BatchHashList sums_of_processes(const BatchHashList& mine, Group* group) {
   BatchHashList sums(mine.size());
   for (const std::vector<std::byte>& bytes : group->all_gather(Group::kRun, std::as_bytes(std::span(mine)))) {
     if (bytes.size() != mine.size() * sizeof(mine[0])) {
-      fail(ErrorKind::peer, "the processes have hashed other batches ({} and {} bytes): they run different pipelines",
+      fail(ErrorKind::usage, "the processes have hashed other batches ({} and {} bytes): they run different pipelines",
            bytes.size(), mine.size() * sizeof(mine[0]));
     }
     const auto* hashes = reinterpret_cast<const SavedState::BatchHash*>(bytes.data());

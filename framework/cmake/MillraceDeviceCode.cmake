@@ -13,7 +13,7 @@ macro(millrace_enable_cuda)
     set(MILLRACE_WHY_NO_CUDA "this is a build under a sanitizer")
   else()
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
-      set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)  # place of NVIDIA's packages, which may not be in the PATH
+      set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)  # place of NVIDIA's packages, which may not be in the PATH
     endif()
     include(CheckLanguage)
     check_language(CUDA)

@@ -2,10 +2,17 @@
 # this repository are built the same way.
 
 # millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])
-# KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree
-# and install tree. Links the framework and never another plugin. The target is millrace_NAME. Its objects,
-# millrace_NAME_objects, are compiled once for the plugin and its tests.
-function(millrace_add_plugin name)
+# KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
+# plugin. The target is millrace_NAME. Its objects are millrace_NAME_objects: compiled once, for the plugin and for tests of it.
+# Only kernels ask for a CUDA compiler. A macro, since a language must be enabled in the folder that uses it, and not in a function.
+macro(millrace_add_plugin)
+  if(";${ARGN};" MATCHES ";KERNELS;" AND NOT DEFINED MILLRACE_WHY_NO_CUDA)
+    millrace_enable_cuda()
+  endif()
+  millrace_build_plugin(${ARGN})
+endmacro()
+
+function(millrace_build_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;KERNELS;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])")
@@ -18,6 +25,9 @@ function(millrace_add_plugin name)
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
   if(arg_KERNELS)
     millrace_add_kernels(millrace_${name}_objects ${arg_KERNELS})
+    if(COMMAND millrace_precompile_own)
+      millrace_precompile_own(millrace_${name}_objects)  # whose options no other has
+    endif()
     if(TARGET kernels)
       add_dependencies(kernels millrace_${name}_objects)
     endif()

@@ -10,8 +10,8 @@ set(MILLRACE_PRECOMPILED
 # Tests run quickly, but compiling them takes most of a build: half of that is the optimizer at -O3.
 set(MILLRACE_TEST_OPTIONS $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 
-# millrace_precompile(TARGET KIND): the target's sources begin with these headers. They are compiled once for each kind, since
-# the compiler's options must match: plugin (names hidden), library (any other), test (a program, with GoogleTest).
+# millrace_precompile(TARGET KIND): the target's sources begin with these headers. They are compiled once for each kind, since the
+# compiler's options must be the same: plugin (names hidden), library (any other), program, test (a program, with GoogleTest).
 function(millrace_precompile target kind)
   if(NOT MILLRACE_PRECOMPILE OR MILLRACE_SANITIZER OR MILLRACE_FUZZ)
     return()
@@ -24,6 +24,8 @@ function(millrace_precompile target kind)
       target_link_libraries(${source} PRIVATE GTest::gtest)
       target_compile_options(${source} PRIVATE ${MILLRACE_TEST_OPTIONS})
       target_precompile_headers(${source} PRIVATE <gtest/gtest.h>)
+    elseif(kind STREQUAL "program")  # not as a library's: it is compiled for a fixed place
+      add_executable(${source} EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
     else()
       add_library(${source} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
     endif()

@@ -54,7 +54,17 @@ function(millrace_add_test name)
   endif()
 endfunction()
 
-# Like gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.
+# millrace_add_test_plugin(TARGET FOLDER NAME file...): NAME.so in the folder tests/FOLDER of the build tree, which nothing searches by
+# default.
+function(millrace_add_test_plugin target folder name)
+  add_library(${target} MODULE ${ARGN})
+  target_link_libraries(${target} PRIVATE Millrace::framework millrace_options)
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+  millrace_precompile(${target} plugin)
+endfunction()
+
+# As gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.
 function(millrace_discover_together name together)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/${name}_list.cmake)
   file(GENERATE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/${name}_tests.cmake CONTENT "

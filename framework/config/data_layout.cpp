@@ -27,6 +27,7 @@
 namespace millrace {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -56,7 +57,27 @@ std::string letters_of(std::string_view name) {
   return letters;
 }
 
-// "data/train-[0-9]*.tar" for data/train-000000.tar: all shards whose names differ only in digits.
+// Takes the longest of the words that a name begins or ends with. False: it is none of them with something more.
+bool take_word(std::string& name, const auto& words) {
+  std::string_view longest;
+  for (const std::string_view word : words) {
+    const bool is_there = name.size() > word.size() && (name.ends_with(word) || name.starts_with(word));
+    if (is_there && word.size() > longest.size()) longest = word;
+  }
+  if (!longest.empty()) name.erase(name.ends_with(longest) ? name.size() - longest.size() : 0, longest.size());
+  return !longest.empty();
+}
+
+// nnU-Net names each image after its channel, case_0000.png, and a mask after the case alone.
+std::string advice_on_nnunet(const std::string& root, const std::string& images, const std::string& labels) {
+  return fmt::format(
+      "'{}' is laid out for nnU-Net, whose images are named after their channels, as case_0000.png of case.png. Images of one "
+      "channel are read with stage = \"read_pairs\", images = \"{}\", image_suffix = \"_0000\" and labels = \"{}\" in "
+      "[train.read] and [validate.read], and with part = [0, 0.9] in the first and part = [0.9, 1] in the second",
+      line_text(root), line_text(images), line_text(labels));
+}
+
+// "data/train-[0-9]*.tar" of data/train-000000.tar: all shards whose names have other digits.
 std::string shard_pattern(const fs::path& shard) {
   std::string pattern;
   for (const char c : shard.filename().string()) {
@@ -440,6 +461,11 @@ class Finder {
 
   std::optional<Layout> masks_in(const std::string& root) {
     if (auto found = cityscapes(root)) return found;
+    const auto raw = named_in(root, std::array{"imagestr"sv}), raw_labels = named_in(root, std::array{"labelstr"sv});
+    if (raw && raw_labels) {
+      errors_.add(position(), advice_on_nnunet(root, *raw, *raw_labels));
+      return std::nullopt;
+    }
     const auto train = named_in(root, kTrain), validate = named_in(root, kValidate);
     const Parts parts = parts_in(root);
     if (train && report_unread(parts, *train, validate.value_or(""))) return std::nullopt;
@@ -503,17 +529,13 @@ class Finder {
     return Layout{of("train"), of("val"), false};
   }
 
-  // Part and content in one name: train_images and train_masks, train and trainannot, val_images and val_masks.
+  // Parts and what they hold in one name: train_images and train_masks, images_train and labels_train, train and trainannot.
   std::optional<Layout> parts_by_name(const std::string& root) {
     std::map<std::pair<DataPart, bool>, std::pair<int, std::string>> found;  // by part, and whether masks: rank, path
     for (const DataEntry& entry : places_.in(root)) {
       std::string name = letters_of(entry.name);
-      bool is_mask = false;
-      for (const std::string_view word : kMaskFolders) {
-        if (is_mask || name.size() <= word.size()) continue;
-        is_mask = name.ends_with(word) || name.starts_with(word);
-        if (is_mask) name.erase(name.ends_with(word) ? name.size() - word.size() : 0, word.size());
-      }
+      const bool is_mask = take_word(name, kMaskFolders);
+      if (!is_mask) take_word(name, kImageFolders);
       const auto part = part_name(name);
       if (!entry.is_folder || !part || !part->rest.empty()) continue;
       const auto [first, is_new] = found.try_emplace({part->part, is_mask}, part->rank, join_url(root, entry.name));

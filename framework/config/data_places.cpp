@@ -70,8 +70,8 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
     auto* const lists = dynamic_cast<ListsNames*>(&storage);
     lists != nullptr ? lists->list_names(folder, found) : storage.list(folder, found);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::usage && error.kind() != ErrorKind::data) throw;
-    return {};  // a web server without listings, or an object; its reader reports other problems
+    if (error.kind() != ErrorKind::usage && !means_absent(error, folder)) throw;
+    return {};  // a web server, which lists nothing, or an object; who reads it says what else is wrong
   }
   std::vector<DataEntry> all;
   for (const std::string& name : names) {

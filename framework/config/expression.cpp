@@ -221,8 +221,10 @@ void collect_paths(const Value& table, const std::string& prefix, std::vector<st
 void report_unknown_reference(std::string_view path, const Value& root, const Value& parent, std::string_view parent_path,
                               const Position& at, Diagnostics& errors) {
   std::vector<std::string> names;
-  collect_paths(parent, parent_path.empty() ? std::string() : fmt::format("{}.", parent_path), names);
-  collect_paths(root, "", names);
+  if (errors.names_nearest()) {
+    collect_paths(parent, parent_path.empty() ? std::string() : fmt::format("{}.", parent_path), names);
+    collect_paths(root, "", names);
+  }
   std::string message = fmt::format("'${{{}}}' refers to nothing", path);
   if (const auto nearest = nearest_name(path, names)) message += fmt::format("; nearest is '${{{}}}'", *nearest);
   errors.add(at, std::move(message));

@@ -5,7 +5,7 @@
 #include "config/document.h"
 #include "config/expression.h"
 
-namespace millrace {
+namespace millrace::limits_test {
 namespace {
 
 std::string repeated(const std::string& text, int count) {
@@ -73,4 +73,4 @@ TEST(Nesting, AValueMayNotGrowByReferencesToItself) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::limits_test

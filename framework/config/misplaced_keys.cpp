@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -224,8 +226,8 @@ void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& e
   Misplaced(root, registry).report(errors);
 }
 
-std::string likely_place_clause(const std::string& key, Value& root, const Registry& registry) {
-  return Misplaced(root, registry).place_of(key);
+std::function<std::string(const std::string&)> likely_places(Value& root, const Registry& registry) {
+  return [places = std::make_shared<const Misplaced>(root, registry)](const std::string& key) { return places->place_of(key); };
 }
 
 }  // namespace millrace

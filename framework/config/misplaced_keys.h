@@ -1,6 +1,7 @@
 // Keys in the wrong table of a pipeline.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "millrace/detail/value.h"
@@ -13,7 +14,8 @@ namespace millrace {
 // the readers of their tables, which suggest keys of their own.
 void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& errors);
 
-// The clause for a key outside all tables: "; [run] has it", "; nearest is 'stop.max_steps'"; "" if none is likely.
-std::string likely_place_clause(const std::string& key, Value& root, const Registry& registry);
+// Returns what a message says of a key that stands in no table: "; [run] has it", "; nearest is 'stop.max_steps'"; "" where none
+// is likely. Makes the list of all tables and their keys once.
+std::function<std::string(const std::string&)> likely_places(Value& root, const Registry& registry);
 
 }  // namespace millrace

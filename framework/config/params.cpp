@@ -157,12 +157,13 @@ bool says_too(const Value& table, const std::string& key, const Member& member) 
 // Prefers suggestions that the same text does not contain yet.
 void report_unknown(const std::vector<ParamInfo>& params, const Value& table, const Member& member, const std::string& owner,
                     Diagnostics& errors) {
+  std::string message = fmt::format("{} has no key '{}'", owner, shown(member.key));
+  if (!errors.names_nearest()) return errors.add(member.at, std::move(message));
   std::vector<std::string> names, left;
   for (const ParamInfo& info : params) {
     names.push_back(info.name);
     if (!says_too(table, info.name, member)) left.push_back(info.name);
   }
-  std::string message = fmt::format("{} has no key '{}'", owner, shown(member.key));
   const auto likely = nearest_name(member.key, left);
   if (const auto nearest = likely ? likely : nearest_name(member.key, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);

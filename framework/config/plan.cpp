@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "config/auxiliary_plan.h"
@@ -32,16 +34,16 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 void RunParams::describe(ParamSet<RunParams>& set) {
-  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name").may_change();
-  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
-  set.add("seed", &RunParams::seed).text("of every random decision");
+  set.add("name", &RunParams::name).text("name of the run's folder; default: the file's name").may_change();
+  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data, possibly fractional");
+  set.add("seed", &RunParams::seed).text("seed of all random draws");
   set.add("threads", &RunParams::threads)
       .range(0, 4096)
       .choices({"auto"})
-      .text("of the stages that prepare data; auto: as many as there are cores for them")
+      .text("data preparation threads; auto: one for each core left for them")
       .may_change();
-  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
-  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
+  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("threads that wait for disks and sockets").may_change();
+  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("samples per packet").may_change();
   set.add("devices", &RunParams::devices)
       .text(
           "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
@@ -49,49 +51,46 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("load", &RunParams::load)
       .range(0)
       .choices({"auto"})
-      .text(
-          "share of each batch, one figure for each replica; empty: equal shares; auto: replicas are measured before the first "
-          "step");
-  set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
-  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
-  set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
-  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it").may_change();
+      .text("each replica's share of the batch; empty: equal shares; auto: measured before the first step");
+  set.add("precision", &RunParams::precision)
+      .choices({"auto", "fp32", "tf32", "bf16"})
+      .text("arithmetic of multiplications on devices");
+  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how devices choose among equivalent algorithms");
+  set.add("deterministic", &RunParams::deterministic).text("excludes operations whose bits may differ between runs");
+  set.add("graphs", &RunParams::graphs).text("devices record a step once and replay it").may_change();
   set.add("recompute", &RunParams::recompute)
-      .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
+      .text("devices keep fewer activations and recompute the others in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
-          "how much of the host's memory the run may take, such as \"8 GiB\"; default: what the machine or its control group "
-          "has, "
-          "and three quarters of that for a batch of size \"auto\"")
+          "the run's host memory limit, such as \"8 GiB\"; default: that of the machine or its control group, three quarters of "
+          "it for a batch of size \"auto\"")
       .may_change();
-  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written").may_change();
+  set.add("folder", &RunParams::folder).text("parent of run folders; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
+      .text("\"validate.accuracy\": each improvement of this metric writes the weights to best.safetensors");
   set.add("log_every", &RunParams::log_every)
       .range(1)
       .unit("steps")
-      .text("from one step that observers are told of to the next")
+      .text("interval between steps reported to observers")
       .may_change();
   set.add("on_nan", &RunParams::on_nan)
       .choices({"stop", "skip", "rollback"})
-      .text(
-          "where a loss or gradient is not finite: the run ends; or its step updates nothing; or the run goes back to its newest "
-          "checkpoint")
+      .text("after a loss or gradient that is not finite: end the run, skip the update, or return to the newest checkpoint")
       .may_change();
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)
       .range(0, 1)
-      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time")
+      .text("on_nan = \"rollback\": factor on the learning rate each time")
       .only_with("on_nan", {"rollback"})
       .may_change();
   set.add("nan_limit", &RunParams::nan_limit)
       .range(0)
-      .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
+      .text("consecutive skipped updates, or rollbacks, before the run ends")
       .only_with("on_nan", {"skip", "rollback"})
       .may_change();
   set.add("compare_replicas", &RunParams::compare_replicas)
       .range(0)
       .unit("steps")
-      .text("how often the weights of all replicas are compared: a device that computes wrongly is named; 0: never")
+      .text("interval between comparisons of all replicas' weights, which name a device that computes wrongly; 0: never")
       .may_change();
 }
 
@@ -296,6 +295,13 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    try {
+      pipeline_.run.folder = local_path("run.folder", pipeline_.run.folder);
+      if (const Value* const folder = root().find("run") ? root().find("run")->find("folder") : nullptr; folder != nullptr)
+        root().find("run")->set("folder", Value(pipeline_.run.folder, folder->at()));
+    } catch (const Error& error) {
+      errors_.add(root().find("run")->find("folder")->at(), error.message());
+    }
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),
@@ -399,10 +405,14 @@ class PipelineReader {
 
   bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }
 
+  // Itself, a key below it, or a table that it is in.
   bool is_referred(const std::string& path) const {
-    return std::any_of(referred_.begin(), referred_.end(), [&](const std::string& other) {
-      return other == path || other.starts_with(path + ".") || path.starts_with(other + ".");
-    });
+    const auto below = referred_.lower_bound(path + ".");
+    if (referred_.contains(path) || (below != referred_.end() && below->starts_with(path + "."))) return true;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      if (referred_.contains(path.substr(0, dot))) return true;
+    }
+    return false;
   }
 
   // References replaced by `extends` or --set count too: without these the key is used.
@@ -426,7 +436,7 @@ class PipelineReader {
       if (has_tables(value) || value.find("every") != nullptr) {
         for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
       }
-      const auto nearest = nearest_name(member.key, names);
+      const auto nearest = errors_.names_nearest() ? nearest_name(member.key, names) : std::nullopt;
       if (nearest && !pipeline_.graph(*nearest)) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
@@ -442,27 +452,33 @@ class PipelineReader {
   void report_strange_variables(const Member& table) {
     if (table.value.kind() != Value::Kind::table) return;
     const Table& variables = table.value.table();
-    for (const Member& mine : variables) {
-      if (!is_in_file(mine.at) || is_referred(table.key + "." + mine.key)) continue;
-      std::vector<std::string> inherited;
+    std::map<std::string, std::vector<std::string>> inherited;  // by each file: a table may have very many keys
+    for (std::size_t file = 1; file < sources_.files.size(); ++file) {
       for (const Member& other : variables) {
-        if (is_in_file(other.at) && is_extended_by(*other.at.file, *mine.at.file)) inherited.push_back(other.key);
+        if (!is_in_file(other.at) || *other.at.file != sources_.files[file]) continue;
+        for (std::size_t over = 0; over < file; ++over) inherited[sources_.files[over]].push_back(other.key);
       }
-      if (const auto nearest = nearest_name(mine.key, inherited)) {
+    }
+    for (const Member& mine : variables) {
+      if (!is_in_file(mine.at) || !inherited.contains(*mine.at.file) || is_referred(table.key + "." + mine.key)) continue;
+      if (!errors_.names_nearest()) return;
+      if (const auto nearest = nearest_name(mine.key, inherited[*mine.at.file])) {
         errors_.add(mine.at, fmt::format("'{0}' in [{1}] is new, and nothing refers to it; nearest is '{2}'", mine.key, table.key,
                                          *nearest));
       }
     }
   }
-  bool is_extended_by(const std::string& base, const std::string& file) const {
-    const auto at = std::ranges::find(sources_.files, file), from = std::ranges::find(sources_.files, base);
-    return from != sources_.files.end() && at < from;
+
+  // The tables where keys stand are collected once: a file may have very many keys that nothing uses.
+  std::string likely_place(const std::string& key) {
+    if (!likely_place_) likely_place_ = likely_places(root(), registry_);
+    return likely_place_(key);
   }
 
   // Keys are often written above the first table by mistake. An unused variable does no harm.
   void report_unused_value(const Member& member, const std::string& of_stage) {
-    const std::string likely = of_stage.empty() ? likely_place_clause(member.key, root(), registry_)
-                                                : fmt::format("; the table of that stage is {}", of_stage);
+    const std::string likely =
+        of_stage.empty() ? likely_place(member.key) : fmt::format("; the table of that stage is {}", of_stage);
     if (likely.empty()) {
       pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
                                                to_string(member.at), member.key));
@@ -519,12 +535,13 @@ class PipelineReader {
     std::vector<std::string> names = known_tables();
     for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
     for (const Member& other : root().table()) {
+      if (pipeline_.warnings.size() >= Diagnostics::kMaxNearest) break;
       if (other.key != table.key) names.push_back(other.key);
     }
     std::string likely = nearest_clause(table.key, names);
     if (likely.empty()) {
       const std::string& key = table.value.table().front().key;
-      likely = likely_place_clause(key, root(), registry_);
+      likely = likely_place(key);
       if (!likely.empty()) likely = fmt::format("; as for '{}'{}", key, likely.replace(0, 1, ","));
     }
     pipeline_.warnings.push_back(
@@ -561,7 +578,7 @@ class PipelineReader {
       return;
     }
     const std::string of_stage = table_of_stage(top);
-    std::string likely = override.path.size() == 1 ? likely_place_clause(top, root(), registry_) : std::string();
+    std::string likely = override.path.size() == 1 ? likely_place(top) : std::string();
     if (!of_stage.empty()) likely = fmt::format("; the table of that stage is {}", of_stage);
     errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top,
                                          likely.empty() ? nearest_clause(top, names) : likely));
@@ -575,6 +592,7 @@ class PipelineReader {
   Value files_;  // all files, without --set
   std::vector<Override> applied_;
   std::set<std::string> referred_;  // see resolve_document()
+  std::function<std::string(const std::string&)> likely_place_;
 };
 
 // Resolves a user's argument: a file, the folder of a run with its file, or a base file run directly.

@@ -6,7 +6,7 @@
 
 #include "millrace/optimizer.h"
 
-namespace millrace {
+namespace millrace::schema_test {
 namespace {
 
 class Blur : public SampleTransform {
@@ -115,4 +115,4 @@ TEST(Schema, AStageWithAnOptimizerTakesTheKeysOfAllOptimizers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::schema_test

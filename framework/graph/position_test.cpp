@@ -8,7 +8,7 @@
 #include "graph/line_of_stages.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::position_test {
 namespace {
 
 using namespace graph_test;
@@ -96,4 +96,4 @@ TEST(Position, TheLastBatchIsFilledUpWithTheFirstSamples) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::position_test

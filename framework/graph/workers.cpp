@@ -9,6 +9,7 @@
 
 #include "base/crash_stack.h"
 #include "base/thread_name.h"
+#include "millrace/util/on_threads.h"
 #include "millrace/util/telemetry.h"
 
 namespace millrace {
@@ -90,8 +91,8 @@ void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(
 // oneTBB starts its threads when there is work for them, and aborts the process if that fails. So all are started here, after a
 // trial of as many threads.
 void start_workers(tbb::task_arena& arena, int threads) {
-  { const IoPool tried(threads, {}); }
-  static constexpr auto kPatience = std::chrono::seconds(1);  // oneTBB may start fewer
+  try_threads(static_cast<std::size_t>(threads));
+  static constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
   struct Meeting {
     Mutex mutex;
     std::condition_variable arrived;

@@ -29,12 +29,11 @@ LayerType relu_type() {
 }
 
 LayerType gelu_type() {
-  return make_layer_type(
-      PlainDefinition{.name = "gelu",
-                      .text = "x times the normal distribution's cumulative function of x (exact, through erf).",
-                      .examples = {{"", {{8, 5, 7}}}, {"", {{9}}}},
-                      .infer = same_shape,
-                      .write_onnx = write_gelu});
+  return make_layer_type(PlainDefinition{.name = "gelu",
+                                         .text = "x times the normal cumulative distribution function at x (exact, through erf).",
+                                         .examples = {{"", {{8, 5, 7}}}, {"", {{9}}}},
+                                         .infer = same_shape,
+                                         .write_onnx = write_gelu});
 }
 
 }  // namespace millrace::ops

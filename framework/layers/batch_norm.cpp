@@ -10,9 +10,9 @@ struct BatchNormParams : WeightParams, BatchNormAttributes {};
 
 void describe_batch_norm(ParamSet<BatchNormParams>& set) {
   set.add("epsilon", &BatchNormParams::epsilon).range(0).text("added to the variance; above 0");
-  set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("share of the new value in the running statistics");
-  set.add("scale", &BatchNormParams::scale).text("whether each channel has a trained factor (its weight); otherwise it is 1");
-  set.add("shift", &BatchNormParams::shift).text("whether each channel has a trained shift (its bias); otherwise it is 0");
+  set.add("momentum", &BatchNormParams::momentum).range(0, 1).text("weight of the new value in the running statistics");
+  set.add("scale", &BatchNormParams::scale).text("train a factor per channel (its weight); otherwise 1");
+  set.add("shift", &BatchNormParams::shift).text("train a shift per channel (its bias); otherwise 0");
   WeightParams::describe(set);
 }
 
@@ -41,7 +41,7 @@ LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shap
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) {
+void write_batch_norm(OnnxLayer& onnx) {
   const auto& norm = onnx.layer().as<BatchNormAttributes>();
   const std::int64_t channels = onnx.input_shape()[0];
   const auto all = [&](float value) { return onnx.constant({channels}, std::vector(static_cast<std::size_t>(channels), value)); };
@@ -63,7 +63,7 @@ LayerType batch_norm_type() {
        .describe = describe_batch_norm,
        .check = [](const BatchNormParams& params, Diagnostics& errors) { check_initialisers(params, 1, errors); },
        .infer = infer_batch_norm,
-       .write_onnx = write_onnx});
+       .write_onnx = write_batch_norm});
 }
 
 }  // namespace millrace::ops

@@ -25,8 +25,8 @@ template <class Params>
 void describe_window(ParamSet<Params>& set, const char* padding) {
   set.add("out", &ConvParams::out).required().range(1, kMostChannels).text("number of filters");
   set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
-  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("step from one place to the next");
-  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("step from one weight of a filter to the next");
+  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("distance between positions");
+  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("distance between weights of a filter");
   set.add("padding", &ConvParams::padding)
       .unit("pixels")
       .text(fmt::format("{}: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"", padding));
@@ -34,13 +34,13 @@ void describe_window(ParamSet<Params>& set, const char* padding) {
 
 template <class Params>
 void describe_filters(ParamSet<Params>& set) {
-  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("parts that channels and filters are divided into");
-  set.add("bias", &ConvParams::bias).text("whether each filter has a bias");
+  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("number of groups of channels and filters");
+  set.add("bias", &ConvParams::bias).text("add a bias per filter");
   WeightParams::describe(set);
 }
 
 void describe_conv(ParamSet<ConvParams>& set) {
-  describe_window(set, "zeros around the input");
+  describe_window(set, "zero padding of the input");
   describe_filters(set);
 }
 
@@ -85,11 +85,11 @@ struct TransposedConvParams : ConvParams {
 };
 
 void describe_transposed_conv(ParamSet<TransposedConvParams>& set) {
-  describe_window(set, "rows and columns cut off around the output");
+  describe_window(set, "rows and columns cropped around the output");
   set.add("output_padding", &TransposedConvParams::output_padding)
       .range(0, 4095)
       .unit("pixels")
-      .text("rows and columns more at the end of the output; fewer than the stride");
+      .text("rows and columns added at the end of the output; less than the stride");
   describe_filters(set);
 }
 
@@ -122,7 +122,7 @@ LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::v
   return plan;
 }
 
-void write_onnx(OnnxLayer& onnx) {
+void write_conv(OnnxLayer& onnx) {
   const auto& conv = onnx.layer().as<ConvAttributes>();
   std::vector<std::string> inputs = {onnx.input(), onnx.parameter(0)};
   if (conv.bias) inputs.push_back(onnx.parameter(1));
@@ -155,13 +155,13 @@ LayerType conv_type() {
                                       .describe = describe_conv,
                                       .check = check_conv,
                                       .infer = infer_conv,
-                                      .write_onnx = write_onnx});
+                                      .write_onnx = write_conv});
 }
 
 LayerType transposed_conv_type() {
   return make_layer_type<TransposedConvParams>(
       {.name = "transposed_conv",
-       .text = "Transposed convolution over maps: each value of the input adds a multiple of the filters to the output.",
+       .text = "Transposed convolution over maps: each input value adds a multiple of the filters to the output.",
        .examples = {{"out = 9\nkernel = 2\nstride = 2", {{8, 5, 7}}},
                     {"out = 8\nkernel = [3, 4]\nstride = [2, 3]\npadding = [1, 0, 0, 1]\noutput_padding = 1\nbias = false",
                      {{20, 4, 3}}},
@@ -169,7 +169,7 @@ LayerType transposed_conv_type() {
        .describe = describe_transposed_conv,
        .check = check_transposed_conv,
        .infer = infer_transposed_conv,
-       .write_onnx = write_onnx});
+       .write_onnx = write_conv});
 }
 
 }  // namespace millrace::ops

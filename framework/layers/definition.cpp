@@ -22,7 +22,7 @@ const std::vector<std::string>& rules() {
 bool works_on_vectors(const std::string& rule) { return rule == "constant" || rule == "uniform" || rule == "normal"; }
 
 void describe_initialiser(ParamSet<Initialiser>& set) {
-  set.add("rule", &Initialiser::rule).choices(rules()).text("how the values are made");
+  set.add("rule", &Initialiser::rule).choices(rules()).text("rule that sets the values");
   set.add("value", &Initialiser::value).text("the constant, the bound of uniform, or the deviation of normal");
 }
 

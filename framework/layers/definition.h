@@ -28,14 +28,14 @@ struct WeightParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("initialiser", &Params::initialiser).text("of the weights: a rule's name, a number, or { rule = ..., value = ... }");
-    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases: a rule, a number or a table, as above");
-    set.add("trainable", &Params::trainable).text("false: the weights keep their first values");
-    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their first values");
-    set.add("rate_factor", &Params::rate_factor).range(0).text("of the learning rate, for the weights");
-    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("of the learning rate, for the biases");
-    set.add("decay_factor", &Params::decay_factor).range(0).text("of the weight decay, for the weights");
-    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("of the weight decay, for the biases");
+    set.add("initialiser", &Params::initialiser).text("initial weights: a rule's name, a number, or { rule = ..., value = ... }");
+    set.add("bias_initialiser", &Params::bias_initialiser).text("initial biases: a rule, a number or a table, as above");
+    set.add("trainable", &Params::trainable).text("false: the weights keep their initial values");
+    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their initial values");
+    set.add("rate_factor", &Params::rate_factor).range(0).text("factor on the weights' learning rate");
+    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("factor on the biases' learning rate");
+    set.add("decay_factor", &Params::decay_factor).range(0).text("factor on the weights' weight decay");
+    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("factor on the biases' weight decay");
   }
 };
 

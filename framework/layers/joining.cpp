@@ -90,7 +90,7 @@ LayerType add_type() {
 
 LayerType concat_type() {
   return make_layer_type(PlainDefinition{.name = "concat",
-                                         .text = "The channels of its inputs, one after another.",
+                                         .text = "The channels of its inputs, concatenated.",
                                          .examples = {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}},
                                          .least_inputs = 2,
                                          .most_inputs = kAny,
@@ -101,12 +101,12 @@ LayerType concat_type() {
 LayerType split_type() {
   return make_layer_type<SplitAttributes>(
       {.name = "split",
-       .text = "The first channels and the others: two outputs.",
+       .text = "The first channels and the rest: two outputs.",
        .examples = {{"", {{8, 5, 7}}}, {"channels = 5", {{21, 4, 3}}}, {"channels = 3", {{9}}}},
        .outputs = {{"first"}, {"second"}},
        .describe =
            [](ParamSet<SplitAttributes>& set) {
-             set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
+             set.add("channels", &SplitAttributes::channels).range(0).text("channels of the output 'first'; 0: half");
            },
        .infer = infer_split,
        .write_onnx = write_split});

@@ -16,11 +16,11 @@ struct PoolParams {
 };
 
 void describe_window(ParamSet<PoolParams>& set) {
-  set.add("stride", &PoolParams::stride).range(1, 4096).unit("pixels").text("step from one window to the next; default: kernel");
+  set.add("stride", &PoolParams::stride).range(1, 4096).unit("pixels").text("distance between windows; default: kernel");
   set.add("padding", &PoolParams::padding)
       .unit("pixels")
-      .text("around the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
-  set.add("ceil_mode", &PoolParams::ceil_mode).text("a last window that begins inside the input may end outside");
+      .text("padding of the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
+  set.add("ceil_mode", &PoolParams::ceil_mode).text("a last window may start inside the input and end outside");
 }
 
 void describe_max(ParamSet<PoolParams>& set) {
@@ -29,10 +29,9 @@ void describe_max(ParamSet<PoolParams>& set) {
 }
 
 void describe_average(ParamSet<PoolParams>& set) {
-  set.add("kernel", &PoolParams::kernel).range(1, 4096).unit("pixels").text("size of the window; default: the whole map");
+  set.add("kernel", &PoolParams::kernel).range(1, 4096).unit("pixels").text("window size; default: the whole map");
   describe_window(set);
-  set.add("count_padding", &PoolParams::count_padding)
-      .text("divide by the window's size rather than by the pixels of the input inside it");
+  set.add("count_padding", &PoolParams::count_padding).text("divide by the window size instead of its pixels inside the input");
 }
 
 void check_pool(const PoolParams& params, Diagnostics& errors) {
@@ -107,7 +106,7 @@ LayerType average_pool_type() {
 
 LayerType global_average_pool_type() {
   return make_layer_type(PlainDefinition{.name = "global_average_pool",
-                                         .text = "The mean of each channel; makes a vector.",
+                                         .text = "The mean of each channel, as a vector.",
                                          .examples = {{"", {{9, 5, 7}}}},
                                          .infer = infer_global,
                                          .write_onnx = write_global});

@@ -70,7 +70,8 @@ Items of_copies(const MemoryNeeds& needs) {
   if (needs.keeps_best_weights) items.push_back({"weights", "best weights, kept if the disk is full", all});
   if (!needs.checkpoint_bytes) return items;
   const std::size_t state = *needs.checkpoint_bytes;
-  items.push_back({"checkpoints", "copy that is being written during training", copies * state});
+  items.push_back({"checkpoints", "copy that is being written during training", state});
+  if (apart) items.push_back({"checkpoints", "pinned memory, into which a device copies its states", state});
   if (needs.keeps_best_checkpoint) items.push_back({"checkpoints", "best checkpoint, kept if the disk is full", state});
   return items;
 }

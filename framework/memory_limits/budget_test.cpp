@@ -87,6 +87,12 @@ TEST(MemoryBudget, CountsWhatWaitsForTheDisk) {
   needs.checkpoint_bytes = 9 * kMiB;
   EXPECT_EQ(bytes_with(memory_budget(needs), "best checkpoint, kept if the disk is full"), 9 * kMiB);
   EXPECT_EQ(bytes_with(memory_budget(needs), "copy that is being written during training"), 9 * kMiB);
+  const char* const pinned = "pinned memory, into which a device copies its states";
+  EXPECT_EQ(bytes_with(memory_budget(needs), pinned), 0U);
+  MemoryNeeds apart = needs_of(network, true);
+  apart.checkpoint_bytes = 9 * kMiB;
+  EXPECT_EQ(bytes_with(memory_budget(apart), "copy that is being written during training"), 9 * kMiB);
+  EXPECT_EQ(bytes_with(memory_budget(apart), pinned), 9 * kMiB);
 }
 
 TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {

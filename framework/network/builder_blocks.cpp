@@ -68,7 +68,9 @@ const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry)
   const auto definition = document_.blocks.find(name);
   if (definition == document_.blocks.end()) {
     std::vector<std::string> names;
-    for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    if (entry.errors.names_nearest()) {
+      for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    }
     if (const auto said = values_for_block(*entry.table.find("block"), names); !said.empty() && !nearest_name(name, names)) {
       entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, said));
       return nullptr;

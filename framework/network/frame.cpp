@@ -78,7 +78,7 @@ LayerPort Frame::find(const std::string& name, const Position& at, const std::st
     return kUnknownLayer;
   }
   std::vector<std::string> candidates = {"@input"};
-  for (const Frame* frame = this; frame; frame = frame->outer) {
+  for (const Frame* frame = this; frame && errors.names_nearest(); frame = frame->outer) {
     for (const auto& [known, layer] : frame->outputs) candidates.push_back(known);
   }
   const auto nearest = nearest_name(name, candidates);

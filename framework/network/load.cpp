@@ -78,7 +78,7 @@ void check_defaults(const NetworkDocument& document, const std::string& name, co
                     Diagnostics& errors) {
   for (const Member& member : document.defaults.table()) {
     if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
-    const auto nearest = nearest_name(member.key, referred);
+    const auto nearest = errors.names_nearest() ? nearest_name(member.key, referred) : std::nullopt;
     errors.add(member.at, fmt::format("nothing in network '{}' refers to its default '{}'{}", name, member.key,
                                       nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
   }
@@ -91,7 +91,8 @@ Value network_variables(const NetworkDocument& document, const std::string& name
   check_defaults(document, name, referred, errors);
   for (const Member& member : given.table()) {
     if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
-    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
+    const auto key = errors.names_nearest() ? nearest_name(member.key, keys_of_every_network()) : std::nullopt;
+    if (key && !nearest_name(member.key, known)) {
       errors.add(
           member.at,
           fmt::format("[network] has no key '{}'; nearest is '{}'{}", member.key, *key,
@@ -104,6 +105,7 @@ Value network_variables(const NetworkDocument& document, const std::string& name
     if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
     std::vector<std::string> names;
     for (const Value* table : {&given, &document.defaults}) {
+      if (!errors.names_nearest()) break;
       for (const Member& member : table->table()) names.push_back(member.key);
     }
     const auto nearest = nearest_name(reference.name, names);

@@ -16,6 +16,9 @@
 //              network's). Names are resolved in the same block first, then further out; a block's name means its output
 //   auxiliary  true: no later layer needs to read its output; training may measure a loss there. The entry after it reads the
 //              output of the entry before it
+//   stored_as  how PyTorch has the layer, where that differs: files of weights that are written follow it, and both forms are read.
+//              "linear": a 1x1 convolution whose weight is (out, in); "parameter": the layer's only parameter, (C), is called as
+//              the layer and is (C, 1, 1)
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
 //   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in

@@ -43,6 +43,13 @@ TEST(Segments, OfAChainKeepAboutTwiceItsSquareRoot) {
   EXPECT_LE(peak(nodes, bytes, ends), 12'000U);  // sqrt(2 * 64): segments may shrink as what is kept grows
 }
 
+// Time and memory that grow with the square of the layers, or their cube, are not to be had here.
+TEST(Segments, OfEightThousandNodesTakeNoTime) {
+  const std::vector<int> ends = plan_segments(chain(8'000), std::vector<std::size_t>(8'000, 1000));
+  EXPECT_EQ(ends.back(), 8'000);
+  EXPECT_LE(peak(chain(8'000), std::vector<std::size_t>(8'000, 1000), ends), 135'000U);
+}
+
 TEST(Segments, OfAFewNodesAreOne) {
   EXPECT_TRUE(plan_segments({}, {}).empty());
   EXPECT_EQ(plan_segments(chain(1), std::vector<std::size_t>{5}), std::vector<int>{1});

@@ -15,8 +15,8 @@
 namespace millrace {
 
 void RenameRule::describe(ParamSet<RenameRule>& set) {
-  set.add("from", &RenameRule::from).required().text("a tensor's name in the file; one * stands for any text");
-  set.add("to", &RenameRule::to).required().text("its name in the network; * stands for the same text; \"\" leaves it out");
+  set.add("from", &RenameRule::from).required().text("tensor name in the file; one * matches any text");
+  set.add("to", &RenameRule::to).required().text("its name in the network; * stands for the same text; \"\" skips it");
 }
 
 std::string RenameRule::mistake() const {
@@ -48,23 +48,22 @@ void WeightsChoice::describe(ParamSet<WeightsChoice>& set) {
 
 void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   using P = NetworkParams;
-  set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
+  set.add("use", &P::use).required().text("a network of the zoo, or a network file");
   set.add_table("weights", &P::weights, &WeightsChoice::describe)
       .or_one()
       .text(
-          "what to start from: a file, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; "
-          "or "
-          "a URL; or { file = ..., inside = ... }")
+          "initial weights: safetensors or a PyTorch state dict (.pth), next to this file or in the working folder; a URL; or { "
+          "file = ..., inside = ... }")
       .may_change();
-  set.add("sha256", &P::sha256).text("the SHA-256 that this file must have").may_change();
-  set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text").may_change();
-  set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
+  set.add("sha256", &P::sha256).text("required SHA-256 of the weights file").may_change();
+  set.add("new", &P::fresh).text("layers that start with new values: patterns, * matches any text").may_change();
+  set.add("freeze", &P::freeze).text("layers or parameters that are not trained: patterns");
   set.add_list("rename", &P::rename, &RenameRule::describe)
-      .text("other names for the file's tensors: { from = ..., to = ... }")
+      .text("new names for the file's tensors: { from = ..., to = ... }")
       .may_change();
   set.add("preprocessing", &P::preprocessing)
       .choices({"compare", "mine"})
-      .text("compare: with what the weights were validated with, where they say it; mine: this file's is meant")
+      .text("compare: with the preprocessing recorded in the weights, if any; mine: use this file's settings")
       .may_change();
 }
 

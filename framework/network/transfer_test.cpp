@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace {
+namespace millrace::transfer_test {
 namespace {
 
 Parameter parameter(const std::string& name, const Shape& shape) { return {.name = name, .shape = shape, .initialiser = {}}; }
@@ -369,4 +369,4 @@ TEST(RenameRule, RepeatsTheTextOfItsStar) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transfer_test

@@ -80,7 +80,9 @@ void bind(Value& variables, const Value& given, const Value& defaults, Diagnosti
 void report_unknown_name(const std::string& owner, const std::string& what, const std::string& name,
                          const std::vector<std::string>& names, const Position& at, Diagnostics& errors) {
   std::string message = fmt::format("{} has no {} '{}'", owner, what, name);
-  if (const auto nearest = nearest_name(name, names)) {
+  if (!errors.names_nearest()) {
+    // The first messages have named what there is.
+  } else if (const auto nearest = nearest_name(name, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);
   } else if (names.empty()) {
     message += "; there are none";

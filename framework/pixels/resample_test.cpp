@@ -9,7 +9,7 @@
 #include "millrace/detail/random.h"
 #include "pixels/resample_kernels.h"
 
-namespace millrace {
+namespace millrace::resample_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -204,4 +204,4 @@ TEST(ResampleKernels, AllGiveTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::resample_test

@@ -1,13 +1,17 @@
 // Finds and opens plugins.
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "millrace/util/load_plugins.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
@@ -32,6 +36,14 @@ class Loading {
   const char* const before_;
 };
 
+// The loader gives no error code. It maps nothing of a disk that is mounted without the right to execute, either.
+bool lacks_addresses(std::string_view reason, const std::string& path) {
+  if (reason.find(std::generic_category().message(ENOMEM)) != reason.npos) return true;
+  struct statvfs disk {};
+  const bool may_execute = ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) == 0;
+  return may_execute && reason.find("failed to map segment") != reason.npos;
+}
+
 std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
   if (const std::string part = missing_part(path); !part.empty()) {
@@ -39,8 +51,10 @@ std::shared_ptr<void> open_library(const std::string& path) {
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
+    const std::string reason = dlerror();
+    if (lacks_addresses(reason, path)) throw Error(ErrorKind::run, kOutOfMemory).in(fmt::format("plugin '{}'", path));
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
-         dlerror());
+         reason);
   }
   return {handle, [](void* library) { dlclose(library); }};
 }
@@ -159,6 +173,7 @@ void load_all_plugins(Registry& registry) {
       try {
         load_plugin(registry, file);
       } catch (const Error& problem) {
+        if (lacks_memory(problem)) throw;  // the next one would lack it too
         content.load_errors.emplace_back(problem.what());
       }
     }

@@ -10,6 +10,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "testkit/few_addresses.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -106,6 +107,19 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
         << said;
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+TEST(PluginLoad, SaysThatMemoryHasRunOutWhereALibraryCannotBeMapped) {
+  const testkit::TestFolder own;
+  const std::string path = own.path() / "not_loaded_yet.so";
+  fs::copy_file(plugin("good"), path);
+  const testkit::FewAddresses few(rlim_t{32} << 10);
+  Registry registry;
+  const Error error = testkit::error_of([&] { load_plugin(registry, path); });
+  EXPECT_EQ(error.message(), "out of memory");
+  EXPECT_EQ(error.kind(), ErrorKind::run);
+}
+#endif
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {
   Registry registry;

@@ -147,9 +147,9 @@ StageLoss make_loss(const LossParams& params, const StageSite& site) {
 
 void AuxiliaryLoss::describe(ParamSet<AuxiliaryLoss>& set) {
   set.add("output", &AuxiliaryLoss::output)
-      .text("a layer whose output no other layer reads, marked `auxiliary` in the network's file; without: the network's result");
-  set.add("weight", &AuxiliaryLoss::weight).range(0).text("what the loss is multiplied by in the sum");
-  set.add("loss", &AuxiliaryLoss::loss).text("as the stage's `loss`, which it is by default");
+      .text("layer that no other layer reads, marked `auxiliary` in the network's file; default: the network's result");
+  set.add("weight", &AuxiliaryLoss::weight).range(0).text("factor on the loss in the sum");
+  set.add("loss", &AuxiliaryLoss::loss).text("like the stage's `loss`, its default");
 }
 
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "millrace/error.h"
+
 namespace millrace {
 namespace {
 
@@ -72,8 +74,10 @@ std::string distrust_way_to(const std::filesystem::path& path) {
 }  // namespace
 
 std::string distrust(const std::filesystem::path& path, const std::filesystem::path& library) {
-  const char* const trust = std::getenv("MILLRACE_PLUGIN_TRUST");
-  if (trust != nullptr && std::string_view(trust) == "any") return {};
+  const char* const variable = std::getenv("MILLRACE_PLUGIN_TRUST");
+  const std::string_view trust = variable == nullptr ? "" : variable;
+  if (trust == "any") return {};
+  if (!trust.empty()) fail(ErrorKind::usage, "MILLRACE_PLUGIN_TRUST = '{}': expected any, or nothing", trust);
   std::string reason = distrust_itself(path, false, writers_of_program(path, library));
   if (reason.empty()) reason = distrust_way_to(path.has_parent_path() ? path.parent_path() : ".");
   std::error_code ignored;

@@ -11,6 +11,7 @@
 
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -166,6 +167,15 @@ TEST_F(Trust, IsGivenToAllWhenThatIsAskedFor) {
   set_mode(file_, 0666);
   EXPECT_NE(reason(), "");
   setenv("MILLRACE_PLUGIN_TRUST", "any", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(Trust, TakesOneWordAlone) {
+  setenv("MILLRACE_PLUGIN_TRUST", "all", 1);  // NOLINT(concurrency-mt-unsafe)
+  const Error error = testkit::error_of([&] { reason(); });
+  EXPECT_STREQ(error.what(), "MILLRACE_PLUGIN_TRUST = 'all': expected any, or nothing");
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  setenv("MILLRACE_PLUGIN_TRUST", "", 1);  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(reason(), "");
 }
 

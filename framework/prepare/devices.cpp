@@ -171,7 +171,7 @@ std::vector<std::size_t> first_replicas(Group* group, std::size_t mine) {
   std::vector<std::size_t> first = {0};
   for (const std::vector<std::byte>& each : group->all_gather(Group::kRun, std::as_bytes(std::span(&mine, 1)))) {
     std::size_t count = 0;
-    if (each.size() != sizeof count) fail(ErrorKind::peer, "the processes of this run differ in version");
+    if (each.size() != sizeof count) fail(ErrorKind::usage, "the processes of this run differ in version");
     std::memcpy(&count, each.data(), sizeof count);
     first.push_back(first.back() + count);
   }

@@ -14,6 +14,7 @@
 #include "millrace/error.h"
 #include "ranks/group_all_gather.h"
 #include "testkit/few_addresses.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -210,6 +211,17 @@ TEST_F(SocketGroupTest, MeetingsGatherFromReplicasOfAllProcessesInTheirOrder) {
       });
     }
     for (std::thread& replica : replicas) replica.join();
+  });
+}
+
+// Trying again does not help, as it may where a rank was lost.
+TEST_F(SocketGroupTest, MeetingsOfDifferentNetworksAreAMistakeToMend) {
+  on_all([&](int rank) {
+    GroupAllGather meeting(static_cast<std::size_t>(rank), 1, 3, &group(rank));
+    const std::vector<double> mine(rank == 0 ? 2 : 1);
+    std::vector<double> all(3 * mine.size());
+    const Error error = testkit::error_of([&] { meeting.gather(static_cast<std::size_t>(rank), mine, all); });
+    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
   });
 }
 

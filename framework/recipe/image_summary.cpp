@@ -76,6 +76,16 @@ Value list_of(const std::set<int>& numbers) {
   return Value(std::move(list));
 }
 
+// As the file was before `pipeline-data pack` shrunk it: what is predicted later was not packed, or by chance alone.
+ImageFacts before_packing(ImageFacts facts) {
+  if (facts.origin.height == 0) return facts;
+  facts.height = facts.origin.height;
+  facts.width = facts.origin.width;
+  facts.channels = facts.origin.channels;
+  facts.bits = facts.origin.bits;
+  return facts;
+}
+
 }  // namespace
 
 const KnowsImageFacts* file_decoder(const GraphBuild& build) {
@@ -179,8 +189,8 @@ std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigne
     const auto is_read = [&] { return build.data().read_sample(index, sample).empty(); };
     if (!is_read() && !is_read()) return;  // retried, so that a transient fault does not change what the weights hold
     try {
-      seen[i] = {sample.place(), decoder->facts(sample)};
-    } catch (const Error&) {  // bad samples are reported later
+      seen[i] = {sample.place(), before_packing(decoder->facts(sample))};
+    } catch (const Error&) {  // a bad sample is named later
     }
   });
   for (const Seen& each : seen) {

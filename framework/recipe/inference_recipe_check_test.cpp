@@ -5,7 +5,7 @@
 #include "millrace/error.h"
 #include "recipe/inference_recipe.h"
 
-namespace millrace {
+namespace millrace::inference_recipe_check_test {
 namespace {
 
 class Shrink : public SampleTransform {
@@ -201,4 +201,4 @@ TEST(Recipe, WithoutEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inference_recipe_check_test

@@ -5,7 +5,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inference_recipe_test {
 namespace {
 
 constexpr const char* kClasses = R"(["cat", "dog", "owl"])";
@@ -394,4 +394,4 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inference_recipe_test

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -39,9 +40,11 @@ const Value* find_asking(const Value& value, std::string_view word) {
 
 std::vector<double> weights_by_name(const Value& table, const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1.0);
+  std::map<std::string_view, std::size_t> numbers;
+  for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], i);
   for (const Member& member : table.table()) {
-    const auto found = std::ranges::find(classes, member.key);
-    if (found == classes.end()) {
+    const auto found = numbers.find(member.key);
+    if (found == numbers.end()) {
       const auto nearest = nearest_name(member.key, classes);
       constexpr std::size_t kMostNamed = 20;
       const std::vector<std::string> first(classes.begin(),
@@ -50,7 +53,7 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
     }
-    if (member.value.is_number()) weights[static_cast<std::size_t>(found - classes.begin())] = member.value.number();
+    if (member.value.is_number()) weights[found->second] = member.value.number();
   }
   return weights;
 }

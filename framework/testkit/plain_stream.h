@@ -14,7 +14,7 @@ class Done : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override {}
-  void then(std::function<void()> done) override { done(); }
+  void then(Callback done) override { done(nullptr); }
 };
 
 class PlainStream : public Stream {

@@ -58,7 +58,10 @@ std::string parameters_of(int replica, int bucket) {
 
 Ref<RecordedEvent> record_on(TaskQueue& queue, Recorder& recorder, Clock clock) {
   auto event = make_ref<RecordedEvent>(recorder.checker(), std::move(clock));
-  queue.submit_always([event] { event->signal(); });
+  queue.submit_always([event, &queue] {
+    const std::optional<Error> failure = queue.failure();
+    event->signal(failure ? &*failure : nullptr);
+  });
   return event;
 }
 

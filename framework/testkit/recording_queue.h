@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/backend/backend.h"
+#include "millrace/error.h"
 #include "testkit/recording_order.h"
 
 namespace millrace::testkit {
@@ -22,13 +23,13 @@ class RecordedEvent : public Event {
   RecordedEvent(OrderChecker& checker, Clock clock) : checker_(checker), clock_(std::move(clock)) {}
 
   bool complete() const override;  // true: the host knows it from now on
-  void wait() const override;      // likewise
-  // Observing it in a callback orders nothing else: the recorder cannot see where the callback passes the information.
-  void then(std::function<void()> done) override;
+  void wait() const override;      // likewise, or throws the failure
+  // What a callback learns counts for nothing but itself: it cannot be told to whom it passes it on.
+  void then(Callback done) override;
 
   const Clock& clock() const { return clock_; }
-  void signal();
-  void wait_as_device() const;  // does not inform the host
+  void signal(const Error* failure = nullptr);  // null: the work was done
+  void wait_as_device() const;                  // tells the host nothing
 
  private:
   OrderChecker& checker_;
@@ -36,7 +37,8 @@ class RecordedEvent : public Event {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
-  std::vector<std::function<void()>> callbacks_;
+  std::optional<Error> failure_;  // constant once done
+  std::vector<Callback> callbacks_;
 };
 
 // Runs tasks in order on its own thread, each after a random delay. The destructor runs the remaining ones. A task that throws
@@ -49,6 +51,7 @@ class TaskQueue {
   void submit(std::function<void()> task);
   void submit_always(std::function<void()> task);  // also after an error: signals, and releasing buffers
   void drain();                                    // throws the first error of a task, once
+  std::optional<Error> failure() const;            // the first error of a task
 
  private:
   struct Task {
@@ -60,13 +63,13 @@ class TaskQueue {
 
   std::mt19937_64 random_;
   const std::chrono::microseconds longest_delay_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
   bool busy_ = false, stop_ = false;
-  std::exception_ptr error_;
-  bool failed_ = false;
-  std::thread thread_;  // last, since it uses the other members
+  std::optional<Error> failure_;
+  bool thrown_ = false;  // by drain()
+  std::thread thread_;   // last: it uses the rest
 };
 
 }  // namespace millrace::testkit

@@ -93,11 +93,12 @@ class RecordedReplica : public Replica {
     }
     run([this, filled] {
       inner_->backward([filled](int bucket, Ref<Event> done) {
-        done->then([event = filled[static_cast<std::size_t>(bucket)]] { event->signal(); });
+        done->then([event = filled[static_cast<std::size_t>(bucket)]](const Error* failure) { event->signal(failure); });
       });
     });
-    queue_.submit_always([filled] {  // after an error nothing may wait for ever
-      for (const Ref<RecordedEvent>& event : filled) event->signal();
+    queue_.submit_always([this, filled] {  // after an error nothing may wait for ever
+      const std::optional<Error> failure = queue_.failure();
+      for (const Ref<RecordedEvent>& event : filled) event->signal(failure ? &*failure : nullptr);
     });
     for (std::size_t b = 0; b < filled.size(); ++b) ready(static_cast<int>(b), filled[b]);
   }

@@ -59,7 +59,10 @@ void save_weights_file(const std::string& path, const Network& network, const We
 
 WeightsFile::WeightsFile(const Network& network, Fetch fetch, std::map<std::string, std::string> metadata)
     : fetch_(std::move(fetch)), metadata_(std::move(metadata)) {
-  for (const Parameter& parameter : network.parameters) tensors_.push_back({parameter.name, "F32", parameter.shape});
+  for (const Parameter& parameter : network.parameters) {
+    tensors_.push_back({parameter.stored_name.empty() ? parameter.name : parameter.stored_name, "F32",
+                        parameter.stored_shape.rank() == 0 ? parameter.shape : parameter.stored_shape});
+  }
   metadata_["format"] = "pt";
   metadata_["network"] = network.name;
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "millrace/error.h"
+#include "network/transfer.h"
 
 namespace millrace {
 namespace {
@@ -70,6 +71,25 @@ TEST_F(WeightsFileTest, HasTheValuesAsTheyAreWhenItIsWrittenOrKept) {
   values_ = {{7, 7}, {7, 7}};
   weights.write(path());
   EXPECT_EQ(read_tensors(path()).tensors[1].values, (std::vector<float>{5, 6}));
+}
+
+// PyTorch's load_state_dict() is strict about names and shapes.
+TEST_F(WeightsFileTest, GoesBackToPyTorchAndComesAgain) {
+  Layer& scale = network_.layers.emplace_back();
+  scale.name = "a";
+  scale.parameters = {0};
+  network_.parameters[0].stored_name = "a";
+  network_.parameters[0].stored_shape = {2, 1, 1};
+  network_.parameters[1].shape = {1, 2, 1, 1};
+  network_.parameters[1].stored_shape = {1, 2};
+  file().write(path());
+  const TensorFile read = read_tensors(path());
+  ASSERT_EQ(read.tensors.size(), 2U);
+  EXPECT_EQ(read.tensors[0].name, "a");
+  EXPECT_EQ(read.tensors[0].shape, (Shape{2, 1, 1}));
+  EXPECT_EQ(read.tensors[1].name, "b.weight");
+  EXPECT_EQ(read.tensors[1].shape, (Shape{1, 2}));
+  EXPECT_EQ(load_weights({.file = path(), .fresh = {}, .rename = {}}, network_), values_);
 }
 
 TEST_F(WeightsFileTest, IsNotWrittenWithValuesThatAreNotFinite) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -11,7 +10,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -326,4 +325,4 @@ TEST_F(TorchFile, AFileThatIsCutIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_file_test

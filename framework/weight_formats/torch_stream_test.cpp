@@ -9,7 +9,7 @@
 #include "weight_formats/torch_file.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_stream_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -157,4 +157,4 @@ TEST_F(TorchStreamFile, ThatIsCutIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_stream_test

@@ -245,7 +245,7 @@ std::string Picture::svg() const {
     cairo_surface_finish(surface.get());
     check(cairo_surface_status(surface.get()));
   }
-  // Cairo 1.16 never releases what it painted onto an SVG surface: it would leak.
+  // Cairo 1.16 never releases anything painted onto an SVG surface: it would leak.
   while (cairo_surface_get_reference_count(recorded) > references) cairo_surface_destroy(recorded);
   return with_own_numbers(text);
 }

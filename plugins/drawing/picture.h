@@ -68,7 +68,7 @@ struct LineStyle {
 // Letter sizes for text in any script.
 struct TextExtent {
   double width = 0;
-  double height = 0;  // of a line
+  double height = 0;  // line height
 };
 TextExtent extent_of(std::string_view text, const TextStyle& style);
 double line_height(double size);  // from one line's top to the next

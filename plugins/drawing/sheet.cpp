@@ -22,7 +22,7 @@ Area drawn_area(const ImageShape& shape, double largest) {
 }
 
 struct Grid {
-  double width = 0, height = 0;  // of a cell
+  double width = 0, height = 0;  // size of a cell
   double images = 0;             // height of its images
   int columns = 1, rows = 0;
 };

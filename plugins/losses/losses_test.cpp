@@ -1,4 +1,4 @@
-// What every loss has to do, asked by its own examples.
+// Requirements for every loss, tested with its own examples.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -97,7 +97,7 @@ TEST(LossSums, OfManyPlacesAreJoined) {
   EXPECT_EQ(right, sums[2]);
 }
 
-// Each chunk of places had a matrix of its own: 532 MB for 255 classes and 16 images of 512 x 512.
+// Once, each chunk of places had its own matrix: 532 MB for 255 classes and 16 images of 512 x 512.
 TEST(LossSums, OfManyClassesTakeLittleMemory) {
   const LossPlan plan(testkit::make_loss("pixel_cross_entropy"), {255, 512, 512});
   constexpr std::size_t kPlaces = 16 * 512 * 512, kOfAPlace = 5 * sizeof(float);  // four sums, and the predicted class

@@ -59,7 +59,7 @@ double relative_difference(const std::vector<float>& values, const std::vector<d
   return std::sqrt(far / norm);
 }
 
-// At most three times what PyTorch's own float32 is off after as many steps.
+// At most three times the error of PyTorch's own float32 after equally many steps.
 TEST(Optimizers, AgreeWithPyTorchOverTwentySteps) {
   const nlohmann::json file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/optimizers.json"));
   std::set<std::string> seen;

@@ -7,7 +7,7 @@
 #include "weight_files/best_weights.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::abandoned_branch_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -134,4 +134,4 @@ TEST_F(AbandonedBranch, ARunThatWasRenamedIsNotTheNewestOne) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::abandoned_branch_test

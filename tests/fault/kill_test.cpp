@@ -11,7 +11,7 @@
 #include "fault_runner.h"
 #include "replay_log.h"
 
-namespace millrace::test {
+namespace millrace::test::kill_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -108,4 +108,4 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
 INSTANTIATE_TEST_SUITE_P(All, Kills, testing::ValuesIn(places()), [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::kill_test

@@ -1,16 +1,12 @@
 // Known failures of other systems in saving and resuming runs, each with its name.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <fstream>
 #include <map>
-#include <random>
 
 #include "checkpoint/checkpoint.h"
 #include "fault_runner.h"
-#include "replay_disk.h"
 
-namespace millrace::test {
+namespace millrace::test::known_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -44,22 +40,7 @@ class KnownFailure : public RunTest {
 // Slow weights replace the fast ones at a run's last step, so runs of different lengths are compared without them.
 const std::string kNoSlowWeights = "train.optimizer.lookahead={every=0}";
 
-// The state after power failures right after each move of the pointer.
-struct Moves {
-  std::size_t all = 0;     // moves
-  std::size_t there = 0;   // pointers that had moved
-  std::size_t broken = 0;  // pointers, moved or not, to an incomplete checkpoint
-};
-
-bool is_whole(const fs::path& checkpoints, const std::string& name) {
-  try {
-    return checkpoint_name(read_checkpoint(checkpoints / name).state.step) == name;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
-// The disk is slow, so that steps run while a checkpoint is written.
+// The disk is slow, so that steps are done while a checkpoint is written.
 TEST_F(KnownFailure, WeightsChangedWhileTheyWereWritten) {
   Words goes_on = kAll, ends = kAll;
   for (Words* set : {&goes_on, &ends}) set->push_back(kNoSlowWeights);
@@ -140,4 +121,4 @@ TEST_F(KnownFailure, ValidationSilentlyNeverRanAgain) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::known_failures_test

@@ -3,7 +3,7 @@
 
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::other_batches_test {
 namespace {
 
 // 3 epochs of 120 samples: 5 steps of 24, or 1 of 70. After three of the smaller steps no larger one is left.
@@ -70,4 +70,4 @@ TEST_F(LargerBatches, ARunThatBeganWithinAnEpochCountsItsSteps) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::other_batches_test

@@ -17,7 +17,7 @@
 
 #include "troubles.h"
 
-namespace millrace::test {
+namespace millrace::test::signal_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -308,4 +308,4 @@ TEST_F(Signals, APausedRunGoesOnAsIfNothingHadHappened) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::signal_test

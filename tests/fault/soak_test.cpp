@@ -18,7 +18,7 @@
 #include "base/waited_time.h"
 #include "troubles.h"
 
-namespace millrace::test {
+namespace millrace::test::soak_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -272,4 +272,4 @@ TEST_F(Soak, EachTroubleOnceLeavesTheRunAlive) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::soak_test

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -145,4 +144,4 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::verify_test

@@ -11,7 +11,7 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::gpu {
+namespace millrace::gpu::replica_test {
 namespace {
 
 constexpr std::uint32_t kBatch = 24;
@@ -262,4 +262,4 @@ TEST_F(GpuReplica, NamesItsDevice) {
 }
 
 }  // namespace
-}  // namespace millrace::gpu
+}  // namespace millrace::gpu::replica_test

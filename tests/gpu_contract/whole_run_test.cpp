@@ -25,7 +25,7 @@
 #include "testkit/recording.h"
 #include "testkit/stages.h"
 
-namespace millrace::testkit {
+namespace millrace::testkit::whole_run_test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -432,4 +432,4 @@ TEST_F(WholeRun, ABucketThatIsUpdatedBeforeItIsReducedIsReported) {
 }
 
 }  // namespace
-}  // namespace millrace::testkit
+}  // namespace millrace::testkit::whole_run_test

@@ -68,6 +68,13 @@ void become(const std::vector<std::string>& arguments, const std::string& out, c
   _exit(127);
 }
 
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& set,
+                              const std::vector<std::string>& options) {
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption) {
   const TemporaryFolder folder;
   const pid_t child = fork();

@@ -35,6 +35,10 @@ struct Interruption {
   double limit = 0;  // awake seconds before it is killed; 0: never
 };
 
+// The words, --set before each of `set`, and the options.
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& set,
+                              const std::vector<std::string>& options = {});
+
 // Runs a program with arguments; no shell.
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
 

@@ -8,7 +8,7 @@
 #include "command.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::data_tool_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -455,4 +455,4 @@ TEST(DataTool, AManifestReadsOnlyWhatHasChanged) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::data_tool_test

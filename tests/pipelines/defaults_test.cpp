@@ -17,10 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Words quick(const std::string& folder, const Words& options) {
-  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
-                 "run.folder=" + folder};
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json"}, {"data.path=" + shapes(), "run.folder=" + folder},
+              options);
 }
 
 TEST(ShortOptions, ChangeTheKeysThatTheyStandFor) {
@@ -129,28 +127,6 @@ TEST(Latest, LeadsToTheNewestRunThatTrains) {
   EXPECT_EQ(refused.code, 3) << refused.err;
   EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
   EXPECT_EQ(fs::canonical(runs / "quickstart/latest"), first);
-}
-
-// A machine's clock ran ahead for a while.
-TEST(Latest, IsResumedThoughTheNameOfAnOlderRunIsLater) {
-  const TemporaryFolder folder;
-  const fs::path runs = folder / "runs", ahead = folder / "runs/quickstart/2099-01-01T00-00-00";
-  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
-  fs::rename(fs::canonical(runs / "quickstart/latest"), ahead);
-  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
-  const fs::path second = fs::canonical(runs / "quickstart/latest");
-  EXPECT_NE(second, ahead);
-  const Words longer = {"--epochs", "0.5", "--resume", "--allow-change", "run.epochs"};
-  const Outcome resumed = run_command(quick(runs, longer));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(events(resumed, "start").size() + events(resumed, "resume").size(), 0U);
-  EXPECT_NE(resumed.err.find("weights: " + (runs / "quickstart" / second.filename()).string()), std::string::npos) << resumed.err;
-  fs::remove(runs / "quickstart/latest");
-  fs::create_directory_symlink(ahead.filename(), runs / "quickstart/latest");
-  const Outcome other = run_command(quick(runs, longer));
-  EXPECT_NE(other.err.find("the newest run is resumed, '" + (runs / "quickstart" / second.filename()).string()),
-            std::string::npos)
-      << other.err;
 }
 
 TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {

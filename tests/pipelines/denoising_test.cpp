@@ -1,8 +1,8 @@
-// Pipelines with noise in images but not in targets.
+// Pipelines whose images have noise and whose targets do not.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 

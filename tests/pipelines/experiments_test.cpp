@@ -13,16 +13,8 @@ namespace {
 
 // Variants of quickstart.toml, with runs that are as short as possible.
 Outcome profile(std::vector<std::string> options) {
-  std::vector<std::string> words = {tool("pipeline-profile"),
-                                    pipeline("quickstart.toml"),
-                                    "--set",
-                                    "data.path=" + shapes(),
-                                    "--set",
-                                    "train.batch.size=16",
-                                    "--steps",
-                                    "3"};
-  words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return run_command(with({tool("pipeline-profile"), pipeline("quickstart.toml"), "--steps", "3"},
+                          {"data.path=" + shapes(), "train.batch.size=16"}, options));
 }
 
 bool says(const Outcome& outcome, const std::string& text) { return outcome.out.find(text) != std::string::npos; }

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
-#include <sstream>
 
 #include "command.h"
 
@@ -44,29 +43,10 @@ class OnSimulatedGpus : public testing::Test {
 
   // With the small network, or with the quick start's if `more` selects it.
   static Outcome train(const std::string& devices, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {tool("pipeline-run"),
-                                          pipeline("quickstart.toml"),
-                                          "--json",
-                                          "--devices",
-                                          devices,
-                                          "--set",
-                                          "data.path=" + shapes(),
-                                          "--set",
-                                          "network.use=" + small_network(),
-                                          "--set",
-                                          "run.folder=",
-                                          "--set",
-                                          "run.epochs=1",
-                                          "--set",
-                                          "run.precision=fp32",
-                                          "--set",
-                                          "train.batch.size=20",
-                                          "--set",
-                                          "train.read.limit=80",
-                                          "--set",
-                                          "validate.read.limit=40"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--devices", devices},
+                            {"data.path=" + shapes(), "network.use=" + small_network(), "run.folder=", "run.epochs=1",
+                             "run.precision=fp32", "train.batch.size=20", "train.read.limit=80", "validate.read.limit=40"},
+                            more));
   }
   static Outcome train_quickstart(const std::string& devices, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"--set", "network.use=quickstart"});

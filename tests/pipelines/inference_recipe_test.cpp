@@ -2,12 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "command.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::inference_recipe_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,54 +36,17 @@ class WeightsUsage : public testing::Test {
   }
 
   Outcome predict(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out, "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out,
+                             "--devices", "cpu"},
+                            {}, more));
   }
   Outcome validate(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_}, {}, more));
   }
 
   TemporaryFolder folder_;
   std::string weights_;
 };
-
-// The file without its second column, the labels.
-std::string without_labels(const std::string& csv) {
-  std::string out;
-  std::size_t column = 0;
-  for (const char c : csv) {
-    if (c == ',') ++column;
-    if (c == '\n') column = 0;
-    if (column != 1 || c == ',') out += c;
-  }
-  return out;
-}
-
-TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
-  const std::string found = read_file(find_file(folder_ / "runs", "predictions.csv"));
-  ASSERT_FALSE(found.empty());
-  const Outcome labelled = predict("labelled", {"--set", "predict.read.labels=path"});
-  ASSERT_EQ(labelled.code, 0) << labelled.err;
-  EXPECT_EQ(read_file(folder_ / "labelled/predictions.csv"), found) << "paths, labels, classes and scores";
-
-  fs::remove(folder_ / "q.toml");
-  const Outcome plain = predict("plain");
-  ASSERT_EQ(plain.code, 0) << plain.err;
-  EXPECT_NE(plain.err.find("predictions: " + folder_ / "plain"), std::string::npos) << plain.err;
-  const std::string csv = read_file(folder_ / "plain/predictions.csv");
-  EXPECT_EQ(without_labels(csv), without_labels(found));
-  EXPECT_NE(csv, found) << "images of a folder have no labels";
-
-  // Its output is a normal pipeline.
-  fs::remove(folder_ / "plain/predictions.csv");
-  const Outcome again = run_command({tool("pipeline-run"), folder_ / "plain/pipeline.toml", "--devices", "cpu"});
-  ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(read_file(folder_ / "plain/predictions.csv"), csv);
-}
 
 TEST_F(WeightsUsage, APipelineOfARelativeFolderRunsFromAnywhere) {
   const Outcome outcome =
@@ -137,19 +99,10 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   if (lacks_bf16(trained)) GTEST_SKIP() << "this processor has no AVX-512";
   ASSERT_EQ(trained.code, 0) << trained.err;
   const auto without = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"/usr/bin/env",
-                                          "ONEDNN_MAX_CPU_ISA=AVX2",
-                                          tool("pipeline-run"),
-                                          "--predict",
-                                          shapes() + "/test",
-                                          "--weights",
-                                          find_file(folder_ / "runs/bf16", "weights.safetensors").string(),
-                                          "--out",
-                                          folder_ / "o",
-                                          "--devices",
-                                          "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({"/usr/bin/env", "ONEDNN_MAX_CPU_ISA=AVX2", tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
+              find_file(folder_ / "runs/bf16", "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu"},
+             {}, more));
   };
   const Outcome refused = without({});
   EXPECT_EQ(refused.code, 2);
@@ -162,11 +115,8 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
 
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_, "--set", "run.folder=", "--set", "run.epochs=0.25"};
-    arguments.insert(arguments.end(), {"--set", "validate.write_classes.file=" + (folder_ / "p.csv")});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_},
+                            {"run.folder=", "run.epochs=0.25", "validate.write_classes.file=" + (folder_ / "p.csv")}, more));
   };
   const Outcome warned = train({"--set", "validate.decode_image.exif=false"});
   EXPECT_EQ(warned.code, 0) << warned.err;
@@ -198,19 +148,5 @@ TEST_F(WeightsUsage, InspectPrintsIt) {
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in\n" << outcome.out;
 }
 
-TEST_F(WeightsUsage, OfANetworkWithOtherLayersIsNamed) {
-  std::string network = read_file(pipeline("networks/quickstart.toml"));
-  const std::size_t at = network.find("kernel = 2");
-  ASSERT_NE(at, std::string::npos);
-  std::ofstream(folder_ / "pool.toml") << network.replace(at, 10, "kernel = 2, padding = 0, stride = 2");
-  const Outcome layer = validate({"--check", "--set", "network.use=" + (folder_ / "pool.toml")});
-  EXPECT_EQ(layer.code, 2);
-  EXPECT_NE(layer.err.find("the network has block.down.layers[6].padding = 0, and the weights were validated with no "
-                           "'block.down.layers[6].padding'"),
-            std::string::npos)
-      << layer.err;
-  EXPECT_NE(layer.err.find("pool.toml:"), std::string::npos) << layer.err;
-}
-
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::inference_recipe_test

@@ -19,22 +19,10 @@ double bound_in_mib(const std::string& report) { return mib_of(report, "in all")
 
 // A batch large enough that the network's memory dominates the program's.
 std::vector<std::string> command(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {tool("pipeline-run"),
-                                        pipeline("cifar10.toml"),
-                                        "--set",
-                                        "data.path=" + shapes(),
-                                        "--set",
-                                        "run.folder=",
-                                        "--set",
-                                        "train.batch.size=400",
-                                        "--set",
-                                        "train.read.limit=400",
-                                        "--set",
-                                        "run.epochs=3",
-                                        "--set",
-                                        "validate.batch.size=100"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return with({tool("pipeline-run"), pipeline("cifar10.toml")},
+              {"data.path=" + shapes(), "run.folder=", "train.batch.size=400", "train.read.limit=400", "run.epochs=3",
+               "validate.batch.size=100"},
+              more);
 }
 
 TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {

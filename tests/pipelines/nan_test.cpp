@@ -10,7 +10,7 @@
 #include "running_program.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::nan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -320,4 +320,4 @@ TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::nan_test

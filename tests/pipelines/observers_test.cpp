@@ -13,7 +13,7 @@
 #include "running_program.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::observers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,10 +26,8 @@ class WithListeners {
 };
 
 std::vector<std::string> command(const std::string& folder, const std::vector<std::string>& set, const std::string& data) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
-  words.insert(words.end(), {"--set", "data.path=" + data});
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder, "--set", "data.path=" + data},
+              set);
 }
 
 // quickstart.toml on a few images, with the test's observers available.
@@ -368,5 +366,25 @@ TEST(RunControl, ARateFactorHoldsFromTheStepThatTheEventNames) {
   }
 }
 
+// Each line of standard output is an event, so the report of --check goes to standard error.
+TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "w.toml") << "often = 3\nextends = \"" << pipeline("quickstart.toml") << "\"\n";
+  for (const bool check : {false, true}) {
+    std::vector<std::string> words = {tool("pipeline-run"), folder / "w.toml", "--json"};
+    for (const std::string& set : {"data.path=" + shapes(), std::string("run.folder="), std::string("run.epochs=1")})
+      words.insert(words.end(), {"--set", set});
+    if (check) words.emplace_back("--check");
+    const Outcome outcome = run_command(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string text = folder / "w.toml" + ":1:1: 'often' stands in no table and nothing refers to it: it changes nothing";
+    const Lines warnings = events(outcome, "warning");
+    EXPECT_EQ(std::ranges::count(warnings, text, [](const auto& line) { return line.at("text").template get<std::string>(); }), 1)
+        << outcome.out;
+    EXPECT_NE(outcome.err.find("warning: " + text + "\n"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find(": no mistakes found, ") != std::string::npos, check) << outcome.err;
+  }
+}
+
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::observers_test

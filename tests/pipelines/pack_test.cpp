@@ -9,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::pack_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,6 +81,56 @@ TEST(Pack, ShrinksImagesWhenAsked) {
   const Outcome statistics = run_command({tool("pipeline-data"), "statistics", data_file(folder, "read_tar", folder / "out"),
                                           "--set", "train.decode_image.size=[16, 16]"});
   EXPECT_EQ(statistics.code, 0) << statistics.err;
+}
+
+TEST(Pack, WeightsOfShrunkImagesDoNotFindTheirOriginalsStrange) {
+  const TemporaryFolder folder;
+  for (const auto& [from, to] : {std::pair("train", "train"), std::pair("test", "val")}) {
+    ASSERT_EQ(
+        pack({data_file(folder, "read_folder", shapes() + "/" + from), "--out", folder / "small/" + to, "--short-side", "24"})
+            .code,
+        0);
+  }
+  std::vector<std::string> words = {tool("pipeline-run"), "classify", "--quiet", "--devices", "cpu"};
+  for (const std::string& set : {"data.path=" + folder / "small", "run.folder=" + folder / "runs", std::string("run.epochs=1"),
+                                 std::string("image.side=20"), std::string("image.short=24"),
+                                 std::string("network.use=quickstart"), std::string("train.read.limit=64")})
+    words.insert(words.end(), {"--set", set});
+  const Outcome trained = run_command(words);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
+  const Outcome predicted = run_command({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights, "--out",
+                                         folder / "found", "--devices", "cpu"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(predicted.err.find("height of"), std::string::npos) << predicted.err;
+  const Outcome small = run_command({tool("pipeline-run"), "--predict", folder / "small/val", "--weights", weights, "--out",
+                                     folder / "found", "--devices", "cpu"});
+  EXPECT_EQ(small.err.find("height of"), std::string::npos) << "they were as large: " << small.err;
+}
+
+// What pack wrote beside the shards is not absent where it cannot be read.
+TEST(Pack, ClassesThatCannotBeReadAreAnErrorThatNamesThem) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(pack({data_file(folder, "read_folder", shapes() + "/test"), "--out", folder / "out"}).code, 0);
+  const fs::path classes = folder / "out/classes.txt";
+  const auto count = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {tool("pipeline-data"), "count", data_file(folder, "read_tar", folder / "out")});
+    const Outcome outcome = run_command(words);
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    return outcome.err;
+  };
+  const std::string names = read_file(classes);
+  std::ofstream(classes) << names.substr(names.find('\n') + 1);  // without the first: other names than the numbers count
+  EXPECT_NE(count({"/usr/bin/env"}).find("has samples with the label 9, and the 9 classes are"), std::string::npos);
+  fs::remove(classes);
+  fs::create_directory(classes);
+  EXPECT_NE(count({"/usr/bin/env"}).find("'" + classes.string() + "' is a folder, not a file"), std::string::npos);
+  fs::remove(classes);
+  std::ofstream(classes) << names;
+  fs::permissions(classes, fs::perms::none);
+  const std::vector<std::string> words = without_privileges();
+  if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
+  EXPECT_NE(count(words).find("cannot open '" + classes.string() + "': Permission denied"), std::string::npos);
 }
 
 TEST(Pack, PixelsBecomePng) {
@@ -195,18 +245,5 @@ TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
   EXPECT_EQ(read_file(folder / "out/shard-000000.tar"), "an earlier one");
 }
 
-TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
-  const TemporaryFolder folder;
-  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
-  EXPECT_NE(pack({file}).err.find("expected --out and a folder to write into"), std::string::npos);
-  EXPECT_NE(pack({file, "--out", folder / "out", "--shard-size", "12 apples"})
-                .err.find("--shard-size: expected a number of bytes such as 256MB, found '12 apples'"),
-            std::string::npos);
-  EXPECT_EQ(pack({file, "--out", folder / "out", "--quality", "101"}).code, 2);
-  for (const char* size : {"1 GB", "512 MiB"}) {
-    EXPECT_EQ(pack({file, "--out", folder / size, "--shard-size", size}).code, 0) << size;
-  }
-}
-
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::pack_test

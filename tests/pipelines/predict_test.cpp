@@ -64,11 +64,8 @@ class Predict : public testing::Test {
     return folder_ / "predict.toml";
   }
   Outcome predict(const std::string& toml, std::vector<std::string> more = {}, const std::string& root = shapes()) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,      "--graph",    "predict",
-                                          "--weights",          weights(), "--json",     "--set",
-                                          "data.path=" + root,  "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--json"},
+                            {"data.path=" + root, "run.folder="}, more));
   }
   std::string classes_to(const std::string& name, const std::string& more = "") const {
     return "[predict.write_classes]\nfile = \"" + (folder_ / name) + "\"\n" + more;
@@ -152,63 +149,6 @@ TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(rows[devices][i + 1].at(0), expected[i]) << devices;
   }
   for (std::size_t i = 1; i < rows["cpu"].size(); ++i) EXPECT_EQ(rows["cpu"][i][2], rows["cpu*3"][i][2]);
-}
-
-TEST_F(Predict, TakesImagesWithoutLabelsAndLeavesOutABadOne) {
-  fs::create_directories(folder_ / "photos");
-  std::size_t count = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (entry.is_regular_file()) fs::copy(entry.path(), folder_ / ("photos/" + std::to_string(1000 + count++) + ".jpg"));
-  }
-  const std::string broken = folder_ / "photos/1007.jpg";
-  fs::resize_file(broken, fs::file_size(broken) / 2);
-  const std::string toml = file("\"write_classes\"", classes_to("p.jsonl", "top = 2\n"));
-  const Outcome outcome =
-      predict(toml, {"--set", "predict.read.path=" + (folder_ / "photos"), "--set", "predict.read.labels=none"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find(broken), std::string::npos) << outcome.err;
-  EXPECT_EQ(events(outcome, "pass").at(0).at("samples"), count - 1);
-  std::ifstream stream(folder_ / "p.jsonl");
-  std::size_t rows = 0;
-  for (std::string line; std::getline(stream, line); ++rows) {
-    const auto row = nlohmann::json::parse(line);
-    EXPECT_TRUE(row.at("label").is_null());
-    EXPECT_EQ(row.contains("error"), row.at("path") == broken) << row;
-    if (row.contains("error")) continue;  // a row without classes
-    ASSERT_EQ(row.at("classes").size(), 2U);
-    const std::string name = row.at("classes")[0];
-    EXPECT_TRUE(fs::exists(shapes() + "/train/" + name)) << "named as the weights' training named it: " << name;
-  }
-  EXPECT_EQ(rows, count);
-}
-
-TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
-  const auto features = [&](const std::string& layer, const std::string& name) {
-    return "[predict.write_features]\nlayer = \"" + layer + "\"\nfile = \"" + (folder_ / name) + "\"\n";
-  };
-  const std::string toml =
-      file("\"write_classes\", \"write_features\"", classes_to("p.csv", "top = 1\n") + features("block1.conv1", "f.safetensors"));
-  const auto check = [&](const std::string& flow) {
-    const Outcome outcome = predict(toml, {"--check", "--set", "predict.flow=" + flow});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.err;  // standard output has events
-  };
-  const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
-  EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;
-  const Outcome in_folder =
-      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--check", "--set", "data.path=" + shapes(), "--set",
-                   "run.folder=" + (folder_ / "runs"), "--set", "predict.write_classes.file=p.csv"});
-  EXPECT_EQ(in_folder.code, 0) << in_folder.err;
-  EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a check makes nothing";
-  const Outcome outcome = predict(toml);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const TensorFile written = read_safetensors(folder_ / "f.safetensors");
-  ASSERT_EQ(written.tensors.size(), 1U);
-  EXPECT_EQ(written.tensors[0].name, "block1.conv1");
-  EXPECT_EQ(written.tensors[0].shape, (Shape{static_cast<std::int64_t>(kTestImages), 16, 32, 32}));
-  const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
-  ASSERT_EQ(names.size(), classes.size());
-  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
 }
 
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {

@@ -7,7 +7,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::prediction_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,4 +89,4 @@ TEST_F(PredictionFailures, AFolderWithoutPermissionIsNamedAndNothingIsPredicted)
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::prediction_failures_test

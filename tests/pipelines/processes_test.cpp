@@ -11,7 +11,7 @@
 #include "running_program.h"
 #include "small_run.h"
 
-namespace millrace::test {
+namespace millrace::test::processes_test {
 namespace {
 
 std::string weights_in(const std::string& folder) { return read_file(find_file(folder, "weights.safetensors")); }
@@ -30,11 +30,9 @@ class Processes : public testing::TestWithParam<Setting> {
     return folder_ / "pipeline.toml";
   }
   std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {
-    std::vector<std::string> words = {
-        tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
-        "--processes",        std::to_string(processes)};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return words;
+    return with({tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
+                 "--processes", std::to_string(processes)},
+                set);
   }
   TemporaryFolder folder_;
 };
@@ -144,49 +142,6 @@ TEST_F(Processes, ShareOneBudgetOfBadSamples) {
   }
 }
 
-constexpr double kPatience = 60;  // seconds, for busy machines
-
-// Starts a long run of two processes, and signals one of them after the first epoch.
-Outcome interrupted(const std::vector<std::string>& words, int victim, int signal) {
-  RunningProgram program(words);
-  EXPECT_TRUE(program.says("\"event\":\"epoch\"", kPatience)) << program.err();
-  std::vector<pid_t> all = program.children();
-  EXPECT_EQ(all.size(), 1U);
-  all.insert(all.begin(), program.id());
-  if (all.size() == 2) ::kill(all[static_cast<std::size_t>(victim)], signal);
-  EXPECT_TRUE(program.ends(kPatience)) << "it did not end within a minute: " << program.err();
-  Outcome outcome;
-  if (program.ends(0)) outcome.code = program.code();
-  EXPECT_TRUE(program.is_alone(10)) << "a process outlived its run";
-  outcome.err = program.err();
-  return outcome;
-}
-
-TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {
-  write(shapes(), kNorm, "");
-  for (const int victim : {0, 1}) {
-    std::vector<std::string> words = command(fmt::format("signal{}", victim), 2, {"run.epochs=100000"});
-    words.insert(words.end(), {"--devices", "cpu*2"});
-    const Outcome ended = interrupted(words, victim, SIGTERM);
-    EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
-    EXPECT_FALSE(weights_in(folder_ / fmt::format("signal{}", victim)).empty()) << ended.err;
-    EXPECT_EQ(ended.err.find("lost"), std::string::npos) << ended.err;
-  }
-}
-
-TEST_F(Processes, TheDeathOfOneEndsTheOthersAndNamesIt) {
-  write(shapes(), kNorm, "");
-  std::vector<std::string> words = command("killed", 2, {kSync, "run.epochs=100000"});
-  words.insert(words.end(), {"--devices", "cpu*2"});
-  const Outcome ended = interrupted(words, 1, SIGKILL);
-  EXPECT_EQ(ended.code, 138) << ended.err;
-  for (const char* said :
-       {"rank 1 of 2 on ", " is lost: it is gone; what it did last: ", "rank 1 was killed by signal 9: Killed\n"}) {
-    EXPECT_NE(ended.err.find(said), std::string::npos) << ended.err;
-  }
-  const Outcome other = interrupted(words, 0, SIGKILL);  // its child must not survive
-  EXPECT_EQ(other.code, 128 + SIGKILL);
-}
 
 TEST_F(Processes, OneThatWasStoppedEndsWithTheFirst) {
   write(shapes(), kNorm, "");
@@ -232,4 +187,4 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::processes_test

@@ -141,9 +141,7 @@ class RunFolderTest : public RecordTest {
     }
   }
   Outcome in(const std::string& folder, const Words& options) const {
-    Words words = {"/usr/bin/env", "--chdir=" + (folder_ / folder), tool("pipeline-run")};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_command(words);
+    return run_command(with({"/usr/bin/env", "--chdir=" + (folder_ / folder), tool("pipeline-run")}, {}, options));
   }
   // Repeats the last epoch from the checkpoint before it.
   void expect_the_same_weights(const std::string& folder, const fs::path& run, std::vector<std::string> warnings) const {

@@ -1,4 +1,5 @@
-// A user's photographs, for networks that were trained to restore or enlarge images.
+// Photographs of a user, given to networks that were trained to restore or enlarge images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>
@@ -8,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::restoration_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,10 +85,8 @@ class Restoration : public testing::Test {
     return predict(folder_ / "photos", weights, more);
   }
   Outcome predict(const std::string& data, const std::string& weights, const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out",
-                                          folder_ / "out",      "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with(
+        {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", folder_ / "out", "--devices", "cpu"}, {}, more));
   }
 
   // The network's output for an image at its own size, by a pipeline written for that.
@@ -225,4 +224,4 @@ TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::restoration_test

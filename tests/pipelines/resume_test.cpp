@@ -9,7 +9,7 @@
 #include "command.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::resume_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -471,4 +471,4 @@ TEST_F(ResumeTest, WeightsOfARunThatWasResumedAndHasNotEndedAreNamedWithTheirSte
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::resume_test

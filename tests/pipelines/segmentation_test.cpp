@@ -1,17 +1,17 @@
-// Pipelines that classify pixels: weights of classes, metrics by class, masks.
+// Pipelines that say which class each pixel has: weights of classes, figures by class, masks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "command.h"
 #include "millrace/detail/random.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::segmentation_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -223,10 +223,8 @@ TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {
   const std::string weights = (trained.folder / "weights.safetensors").string();
   const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
   const auto alone = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,    "--graph", "validate",   "--check",
-                                          "--weights",          weights, "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({tool("pipeline-run"), toml, "--graph", "validate", "--check", "--weights", weights}, {"run.folder="}, more));
   };
   const Outcome counted = alone({"--set", R"(validate.read.classes=[{name="a"}, {name="b", ids=[1, 9]}, {name="c, rare"}])",
                                  "--set", "validate.read.ignored=[]"});
@@ -275,4 +273,4 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) 
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::segmentation_test

@@ -4,7 +4,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::shipped_test {
 namespace {
 
 // Keys of --set that make a pipeline small.
@@ -87,4 +87,4 @@ TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::shipped_test

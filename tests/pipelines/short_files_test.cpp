@@ -10,7 +10,7 @@
 
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::short_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -123,10 +123,11 @@ TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredic
   EXPECT_EQ(pass.at("recall." + only), 1);
   EXPECT_EQ(pass.at("recall." + std::string(only == "ok" ? "scratch" : "ok")), 0);
   EXPECT_NE(outcome.err.find("mean accuracy 50.00 %  all as '" + only + "'"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
-                                         "best weights so far too, those of step 1 by validate.mean_accuracy",
-                                         only)),
-            std::string::npos)
+  EXPECT_NE(
+      outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
+                                   "best weights so far too, those of step 1 by validate.mean_accuracy",
+                                   only)),
+      std::string::npos)
       << outcome.err;
 }
 
@@ -142,19 +143,22 @@ TEST_F(ShortFiles, NameEachFigureThatAnEvaluationWrites) {
   for (const std::string figure : {"mean_accuracy", "mean_precision", "mean_f1", "calibration_error"}) {
     EXPECT_EQ(check("classify", classes, figure).code, 0) << figure;
   }
-  for (const std::string figure : {"recall.", "precision.", "f1.", "iou."}) EXPECT_EQ(check("classify", classes, figure + first).code, 0);
+  for (const std::string figure : {"recall.", "precision.", "f1.", "iou."})
+    EXPECT_EQ(check("classify", classes, figure + first).code, 0);
   const std::string wrong = check("classify", classes, "recall.nothing").err;
-  EXPECT_NE(wrong.find("it reports loss, accuracy, mean_accuracy, mean_precision, mean_f1, calibration_error, and recall, precision, "
-                       "f1 and iou of a class, as 'recall."),
-            std::string::npos)
+  EXPECT_NE(
+      wrong.find("it reports loss, accuracy, mean_accuracy, mean_precision, mean_f1, calibration_error, and recall, precision, "
+                 "f1 and iou of a class, as 'recall."),
+      std::string::npos)
       << wrong;
   draw_pairs(pairs, 20, 48, 48, 3);
   for (const std::string figure : {"psnr", "ssim", "mean_psnr"}) {
     EXPECT_EQ(check("restore", {"data.path=" + pairs + "/images", "network.depth=4"}, figure).code, 0) << figure;
   }
-  const Words columns = {"data.path=" + numbers, R"(data.columns=["round", "odd"])", "data.held_out=0.5", "network.use=quickstart",
-                         "image.side=32"};
-  for (const std::string figure : {"mae.odd", "r2.round", "mean_r2"}) EXPECT_EQ(check("regress", columns, figure).code, 0) << figure;
+  const Words columns = {"data.path=" + numbers, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
+                         "network.use=quickstart", "image.side=32"};
+  for (const std::string figure : {"mae.odd", "r2.round", "mean_r2"})
+    EXPECT_EQ(check("regress", columns, figure).code, 0) << figure;
   for (const std::string figure : {"f1.odd", "average_precision.round", "exact_match", "mean_average_precision"}) {
     EXPECT_EQ(check("labels", columns, figure).code, 0) << figure;
   }
@@ -168,9 +172,9 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   for (int removed = 0; removed < 20; ++removed) fs::remove(*fs::directory_iterator(data / names[1]));
   const auto trained = [&](const std::string& written) {
     fs::remove_all(runs());
-    return run("classify", {"data.path=" + data.string(), "network.use=quickstart", "image.side=32", "image.short=40",
-                            "data.held_out=0.25",
-                            "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
+    return run("classify",
+               {"data.path=" + data.string(), "network.use=quickstart", "image.side=32", "image.short=40", "data.held_out=0.25",
+                "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
   };
   const auto losses = [&](const std::string& written) {
     const Outcome outcome = trained(written);
@@ -428,19 +432,9 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
                    30);
     const fs::path evaluation = find_file(fs::path(runs()) / base, "figures.csv").parent_path(), out = folder_.path() / "out";
     const auto measure = [&](const Words& more) {
-      Words words = {tool("pipeline-run"),
-                     "--predict",
-                     folder_ / "val.csv",
-                     "--quiet",
-                     "--out",
-                     out.string(),
-                     "--devices",
-                     "cpu",
-                     "--weights",
-                     evaluation.parent_path().string(),
-                     "--labels"};
-      words.insert(words.end(), more.begin(), more.end());
-      return run_command(words);
+      return run_command(with({tool("pipeline-run"), "--predict", folder_ / "val.csv", "--quiet", "--out", out.string(),
+                               "--devices", "cpu", "--weights", evaluation.parent_path().string(), "--labels"},
+                              {}, more));
     };
     const Outcome measured = measure({"column"});
     ASSERT_EQ(measured.code, 0) << measured.err;
@@ -576,6 +570,15 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
     EXPECT_EQ(outcome.code, 2) << text;
     EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
   }
+  // Near is what the files below have, not what the same file has.
+  std::ofstream(folder_ / "below.toml") << "extends = \"classify\"\n[data]\nmine_too = 1\n";
+  std::ofstream(folder_ / "mine.toml")
+      << "extends = \"below.toml\"\n[data]\npath = \"x\"\nmine_tooo = 1\nhelt_out = 0.5\nhelt_outt = 0.5\n";
+  const std::string both = run(folder_ / "mine.toml", {}).err;
+  EXPECT_NE(both.find("'mine_tooo' in [data] is new, and nothing refers to it; nearest is 'mine_too'"), std::string::npos)
+      << both;
+  EXPECT_NE(both.find("'helt_outt' in [data] is new, and nothing refers to it; nearest is 'held_out'"), std::string::npos)
+      << both;
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
   EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
@@ -637,9 +640,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
 TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   const std::string file = folder_ / "mine.toml";
   const auto make = [&](const Words& set) {
-    Words words = {tool("pipeline-inspect"), "classify", "--new", file};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return run_command(words);
+    return run_command(with({tool("pipeline-inspect"), "classify", "--new", file}, set));
   };
   EXPECT_NE(make({"data.path=x", "run.epohs=2"}).err.find("[run] has no key 'epohs'"), std::string::npos);
   EXPECT_FALSE(fs::exists(file)) << "nothing is written where a mistake is";
@@ -755,6 +756,16 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
   };
   check(laid_out("capital", "Images", "Ground_Truth"));
   check(laid_out("carvana", "train_images", "train_masks"));
+  const std::string behind = laid_out("behind", "images_train", "labels_train");
+  expect_trained(run(segment(behind), {}), 2);  // a tenth
+  laid_out("behind", "img_val", "mask_val");
+  const Outcome both = run(segment(behind), {});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(events(both, "validate").at(0).at("samples"), 20) << "all of img_val, which are those of training here";
+  const Outcome nnunet = run(segment(laid_out("nnunet", "imagesTr", "labelsTr")), {});
+  EXPECT_EQ(nnunet.code, 2);
+  EXPECT_NE(nnunet.err.find("is laid out for nnU-Net, whose images are named after their channels"), std::string::npos)
+      << nnunet.err;
   const std::string labelme = laid_out("labelme", "JPEGImages", "SegmentationClassPNG");
   fs::create_directories(labelme + "/SegmentationClass");
   std::ofstream(labelme + "/SegmentationClass/0.npy") << "x";
@@ -764,4 +775,4 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::short_files_test

@@ -6,7 +6,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::standard_error_test {
 namespace {
 
 // The command in a shell, followed by redirections.
@@ -85,4 +85,4 @@ TEST(ReportPage, ThatCannotBeWrittenIsNoFaultOfTheData) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::standard_error_test

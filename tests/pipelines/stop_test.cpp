@@ -14,12 +14,9 @@ namespace fs = std::filesystem;
 
 // quickstart.toml, made small: 4 steps per epoch.
 Outcome run(const std::string& folder, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) {
-  std::vector<std::string> words = {
-      tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
-      "run.folder=" + folder};
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
+                           "run.folder=" + folder},
+                          set, options));
 }
 
 std::vector<NamedTensor> tensors(const std::string& folder, const std::string& name) {

@@ -1,4 +1,5 @@
-// Pipelines whose targets are several times larger than their images.
+// Pipelines whose targets have several times the size of their images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -8,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::super_resolution_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -172,4 +173,4 @@ TEST_F(SuperResolution, ItsTargetsAreShownAndPacked) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::super_resolution_test

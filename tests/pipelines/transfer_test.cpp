@@ -12,7 +12,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::transfer_test {
 namespace {
 
 using Tensors = std::map<std::string, std::vector<float>>;
@@ -250,4 +250,4 @@ TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::transfer_test

@@ -13,10 +13,7 @@ namespace {
 
 // quickstart.toml with these keys changed.
 Words words_of(const Words& set, const Words& options) {
-  Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes()};
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes()}, set, options);
 }
 
 Outcome trial(const Words& set, const Words& options) { return run_command(words_of(set, options)); }

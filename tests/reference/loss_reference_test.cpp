@@ -8,7 +8,7 @@
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 
-namespace millrace::reference {
+namespace millrace::reference::loss_reference_test {
 namespace {
 
 // The targets, as in the file.
@@ -95,4 +95,4 @@ TEST_P(LossReference, IsWithinThreeTimesPyTorchsOwnError) {
 INSTANTIATE_TEST_SUITE_P(Losses, LossReference, testing::ValuesIn(loss_names()), by_name);
 
 }  // namespace
-}  // namespace millrace::reference
+}  // namespace millrace::reference::loss_reference_test

@@ -1,8 +1,7 @@
 # Configures, builds and runs TESTS under a preset. SOURCE, BUILD, PRESET, COMPILER, OPTIONS, TESTS
 separate_arguments(options UNIX_COMMAND "${OPTIONS}")
 separate_arguments(tests UNIX_COMMAND "${TESTS}")
-execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER}
-    -D MILLRACE_UNITE=ON ${options}
+execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER} ${options}
   WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
 if(PRESET STREQUAL tsan)
   foreach(plugin cpu decode_image)

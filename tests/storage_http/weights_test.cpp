@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <thread>
 
 #include "pipelines/command.h"
@@ -39,10 +38,8 @@ class WeightsByUrl : public testing::Test {
   void TearDown() override { unsetenv("MILLRACE_CACHE"); }  // NOLINT(concurrency-mt-unsafe)
 
   static Outcome run(std::vector<std::string> more) {
-    std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
-                                      "data.path=" + shapes()};
-    words.insert(words.end(), more.begin(), more.end());
-    return run_command(words);
+    return run_command(
+        millrace::test::with({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet"}, {"data.path=" + shapes()}, more));
   }
   Outcome check(const std::string& name, const std::string& sum = "") const {
     std::vector<std::string> words = {"--check", "--set", "network.weights=" + *server_ / name};

@@ -89,7 +89,7 @@ class BareDecoder {
     return {static_cast<std::int64_t>(info_.output_height), static_cast<std::int64_t>(info_.output_width)};
   }
 
-  // Decodes only what the crop needs; draws like random_resized_crop.
+  // Decodes only the crop's pixels; draws like random_resized_crop.
   void decode_crop(const std::string& path, Draw& draw) {
     start(path);
     const double height = info_.output_height, width = info_.output_width;

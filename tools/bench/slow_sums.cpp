@@ -53,7 +53,7 @@ class SlowSums final : public Communicator {
 }  // namespace
 
 MILLRACE_PLUGIN("slow_sums", "1.0", "Sums of gradients that take as long as over a network.") {
-  registry.add(CommunicatorType{{"slow_sums", "as over a network of a given speed"}, "", [](const auto& setting) {
+  registry.add(CommunicatorType{{"slow_sums", "simulates a network of a given speed"}, "", [](const auto& setting) {
                                   return std::make_unique<SlowSums>(setting.devices);
                                 }});
 }

@@ -21,10 +21,10 @@ class Tiles : public Source {
     std::int64_t count = 100'000, side = 32, latency = 0;
   };
   static void describe(StageDescription<Params>& d) {
-    d.name("tiles").text("Grey tiles, after a time.");
+    d.name("tiles").text("Grey tiles, after a delay.");
     d.params.add("count", &Params::count).range(1).text("how many");
     d.params.add("side", &Params::side).range(1, 1024).unit("pixels").text("height and width");
-    d.params.add("latency", &Params::latency).range(0).unit("microseconds").text("for which a thread sleeps before it has one");
+    d.params.add("latency", &Params::latency).range(0).unit("microseconds").text("sleep of a thread per sample");
   }
   Tiles(const Params& params, const StageSite&) : Source(params.sampling), params_(params) {}
 
@@ -55,7 +55,7 @@ class Spin : public SampleTransform {
   };
   static void describe(StageDescription<Params>& d) {
     d.name("spin").text("Computes for a while.");
-    d.params.add("time", &Params::time).range(0).unit("microseconds").text("of a core, for each image");
+    d.params.add("time", &Params::time).range(0).unit("microseconds").text("core time per image");
   }
   Spin(const Params& params, const StageSite&) : seconds_(params.time * 1e-6) {}
   void process(Sample&, Draw&) override {
@@ -74,7 +74,7 @@ class Spin : public SampleTransform {
 
 }  // namespace
 
-MILLRACE_PLUGIN("what_if_stages", "1.0", "Stages whose times are given.") {
+MILLRACE_PLUGIN("what_if_stages", "1.0", "Stages with given times.") {
   registry.add_stage<Tiles>();
   registry.add_stage<Spin>();
 }

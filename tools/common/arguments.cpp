@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "memory_limits/limit.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
@@ -163,7 +165,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
   for (int i = 1; i < count; ++i) {
     std::string_view argument = arguments[i];
     if (options_ended || argument.size() < 2 || argument[0] != '-') {
-      rest.emplace_back(argument);
+      rest.push_back(file_url_path(argument));
       continue;
     }
     if (argument == "--") {
@@ -197,7 +199,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
       fail(ErrorKind::usage, "option '{}' has an empty value: write {} {}, or leave it out", option.name, option.name,
            option.value_name);
     }
-    option.take(std::move(value));
+    option.take(file_url_path(value));
   }
   refuse_excluded(given);
   return true;
@@ -272,9 +274,23 @@ int code_of(const std::function<int()>& body) {
 
 }  // namespace
 
+namespace {
+
+// A stack that is too small ends the program by a signal, which names nothing. The limit counts for its threads too.
+void require_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;  // RLIM_INFINITY is the largest number
+  fail(ErrorKind::run, "the stack may have {} kB, and at least {} are needed: raise the limit (ulimit -s)", limit.rlim_cur >> 10,
+       kLeast >> 10);
+}
+
+}  // namespace
+
 int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
+    require_stack();
     const int code = code_of(body);
     constexpr int kFirstSignal = 128;  // the stopping program checks for this code
     if (code < kFirstSignal) require_output_written();

@@ -12,9 +12,9 @@
 
 namespace millrace {
 
-// Options may be before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are equivalent.
-// --help and --version always exist; for the build and the shell also --help=man, --help=section and --complete WORD...
-// (manual.h, completion.h).
+// Options may stand before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are the
+// same, and a path may be written as a URL of the scheme file. --help and --version are always there; for the build and the shell
+// also --help=man, --help=section and --complete WORD... (manual.h, completion.h).
 class Arguments {
  public:
   // `usage`: the command line after the program's name; `text`: the program's purpose.
@@ -25,7 +25,7 @@ class Arguments {
   // The value is optional; without one it is `alone`: "--page", "--page=VALUE"; "--page VALUE" if the value `fits`.
   Arguments& option_or(std::string name, std::string value_name, std::string text, std::string alone,
                        std::function<bool(std::string_view)> fits, std::string& value);
-  // Words allowed besides options and files: by default the names of base files, if `usage` has a FILE.
+  // Words allowed in addition to options and files: by default the names of base files, if `usage` has a FILE.
   Arguments& names(KnownNames known);
   Arguments& repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values);
   // Each of `these` is an error with any of `others`: the program would silently ignore one of them.
@@ -66,7 +66,7 @@ std::string exit_codes_text();                       // the end of --help
 // The value of an option that is a whole number. Throws Error(usage) for anything else.
 std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high);
 
-// The only argument besides options. Throws Error(usage) if there are fewer or more.
+// The only argument, apart from options. Throws Error(usage) if there are fewer or more.
 std::string only_file(const std::vector<std::string>& rest, std::string_view program);
 
 // Runs a tool's body and turns exceptions into a message on standard error and the exit code of their kind. Does the same if

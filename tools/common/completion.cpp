@@ -73,7 +73,7 @@ std::string completions(const std::vector<OptionText>& options, const KnownNames
   const std::string typed = words.empty() ? "" : words.back();
   const OptionText* option = words.size() > 1 ? find(options, words[words.size() - 2]) : nullptr;
   const std::size_t equals = typed.find('=');
-  std::string before, value = typed;  // of --set=KEY
+  std::string before, value = typed;  // parts of --set=KEY
   if (typed.starts_with("--") && equals != std::string::npos) {
     option = find(options, typed.substr(0, equals));
     before = typed.substr(0, equals + 1);

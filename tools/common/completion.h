@@ -14,7 +14,7 @@ struct OptionText {
   std::string text;
 };
 
-// Names that a program accepts besides files; called only on demand.
+// Names that a program accepts in addition to files; called only on demand.
 using KnownNames = std::function<std::vector<std::string>()>;
 
 // One line per candidate: the word, a tab, its meaning. The line ":files" allows a file there. `words`: the command line after

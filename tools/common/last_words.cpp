@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "base/crash_stack.h"
+#include "common/environment.h"
 #include "graph/graph.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
@@ -191,6 +192,7 @@ LoadingWords::~LoadingWords() {
 }  // namespace
 
 void load_plugins(Registry& registry) {
+  for (const std::string& line : misspelt_variables(environ)) print_to_stderr("warning: {}\n", line);
   const LoadingWords loading;
   load_all_plugins(registry);
   // The only hint that another plugin's type replaces the intended one.

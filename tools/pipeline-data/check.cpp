@@ -53,7 +53,7 @@ class Findings {
 
  private:
   std::map<std::pair<int, std::uint64_t>, std::string> bad_;  // by part and index: the list is the same every time
-  std::vector<std::uint64_t> places_;                         // of samples in earlier parts, sorted
+  std::vector<std::uint64_t> places_;                         // hashes of samples in earlier parts, sorted
   std::uint64_t samples_ = 0;
   int part_ = 0;
 };
@@ -116,11 +116,9 @@ void search_all(DataSetOptions options, Findings& findings) {
 int check_verb(int count, const char* const* arguments) {
   DataSetOptions options;
   std::vector<std::string> rest;
-  Arguments reader(
-      "pipeline-data check", "PIPELINE.toml [options]",
-      "Reads every sample of the graphs of a run once, takes it through the stages before `batch`, and prints a line of\n"
-      "JSON for each bad one, as quarantine.jsonl has them; files that cannot be read are bad too. Exit code 3 when there\n"
-      "are any.");
+  Arguments reader("pipeline-data check", "PIPELINE.toml [options]",
+                   "Reads every sample of a run's graphs once, up to `batch`, and prints each bad one as a line of JSON, as in\n"
+                   "quarantine.jsonl; unreadable files are bad too. Exit code 3 if there are any.");
   options.declare(reader, "all but those with every = \"never\"");
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;

@@ -164,13 +164,11 @@ class Copy {
 int copy_verb(int count, const char* const* arguments) {
   std::string threads = "8";
   std::vector<std::string> rest;
-  Arguments reader(
-      "pipeline-data copy", "FROM TO [options]",
-      "Copies all that lies below a folder to another one: of this machine, or s3://BUCKET/FOLDER. What is there under\n"
-      "the same name and with as many bytes is left as it is, so that a copy that was stopped goes on when it is\n"
-      "started again. Names with a part that begins with '.' are left out. Links that lead nowhere are named, and the exit\n"
-      "code is 3 then.");
-  reader.option("--threads", "N", "so many objects at once (8)", threads);
+  Arguments reader("pipeline-data copy", "FROM TO [options]",
+                   "Copies everything below a folder to another folder, local or s3://BUCKET/FOLDER. Files of the same name and\n"
+                   "size are skipped, so a stopped copy continues when repeated. Names with a part that begins with '.' are\n"
+                   "skipped. Broken links are reported; the exit code is then 3.");
+  reader.option("--threads", "N", "concurrent objects (8)", threads);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 2)
     fail(ErrorKind::usage, "expected two folders, FROM and TO, found {}; see pipeline-data copy --help", rest.size());

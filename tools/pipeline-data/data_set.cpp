@@ -18,12 +18,12 @@
 namespace millrace {
 
 void DataSetOptions::declare(Arguments& arguments, const char* default_graph) {
-  arguments.option("--graph", "NAME", fmt::format("whose source is meant, such as validate ({})", default_graph), graph)
-      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.path=/data/cifar10", overrides);
+  arguments.option("--graph", "NAME", fmt::format("graph of the source, such as validate ({})", default_graph), graph)
+      .repeated("--set", "KEY=VALUE", "set a key of the file: --set data.path=/data/cifar10", overrides);
 }
 
 void DataSetOptions::declare_threads(Arguments& arguments) {
-  arguments.option("--threads", "N", "that read and decode (one for each processor)", threads);
+  arguments.option("--threads", "N", "reading and decoding threads (one per processor)", threads);
 }
 
 unsigned DataSetOptions::thread_count() const {

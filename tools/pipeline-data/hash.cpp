@@ -19,6 +19,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
@@ -229,17 +230,17 @@ int hash_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data hash", "FOLDER | PIPELINE.toml | DATA [options]",
-      "Prints the SHA-256 of every file below a folder (a URL ends with /), or of every sample that the graphs of a pipeline\n"
-      "read, or of the images in a list or in shards, as sha256sum does; or compares them with what an earlier call or another\n"
-      "machine has printed, and ends with exit code 3 where something differs. Files of a folder whose size and time are as\n"
-      "at the last call are not read again.");
-  reader.option("--out", "FILE", "the manifest is written there instead", out)
-      .option("--compare", "FILE", "a manifest: print what differs from it", with);
+      "Prints the SHA-256 of every file below a folder (a URL ends with /), of every sample of a pipeline's graphs,\n"
+      "or of the images in a list or in shards, as sha256sum does; or compares them with an earlier manifest, and\n"
+      "exits with code 3 if they differ. Files whose size and time are unchanged since the last call are not reread.");
+  reader.option("--out", "FILE", "file for the manifest", out)
+      .option("--compare", "FILE", "a manifest: print the differences", with);
   options.declare(reader, "all but those with every = \"never\"");
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected a folder, a list or a pipeline, found {}; see pipeline-data hash --help", rest.size());
+  out = local_path("--out", out);
   if (!out.empty() && !with.empty()) fail(ErrorKind::usage, "--out and --compare exclude each other: choose one");
   install_signal_handlers();
   const Manifest then = with.empty() ? Manifest() : read_manifest(with);

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-std::string jpeg_bytes(const ImageView& image, int quality);  // REQUIRES: 1 or 3 channels
+std::string jpeg_bytes(const ImageView& image, int quality, const std::string& comment = {});  // REQUIRES: 1 or 3 channels
 
 // "jpg" or "png", by the first bytes; empty for anything else.
 std::string_view image_extension(const ByteBuffer& bytes);

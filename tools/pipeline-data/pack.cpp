@@ -8,6 +8,7 @@
 #include "data_parts.h"
 #include "millrace/error.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
@@ -147,23 +148,24 @@ int pack_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data pack", "PIPELINE.toml --out DIR [options]",
-      "Writes the samples of a graph's source as tar shards, in the order of the source's listing: 000000123.jpg (or\n"
-      ".png), .cls, .json with numbers to be predicted, .label.png with class numbers; and classes.txt. Files are\n"
-      "taken over byte by byte unless they are to be resized or encoded again. stage = \"read_tar\" reads them.\n"
-      "A file that cannot be read, or does not begin as a JPEG or PNG file does, ends it; whether the rest of a file is\n"
-      "broken is only found where it is decoded: with --skip-bad, --short-side, --quality, and in label images.");
+      "Writes the samples of a graph's source as tar shards, in the order of its listing: 000000123.jpg (or .png),\n"
+      ".cls, .json with target numbers, .label.png with class numbers; and classes.txt. Files are copied byte by\n"
+      "byte unless resized or encoded again. stage = \"read_tar\" reads them.\n"
+      "Unreadable files, and files without the start of a JPEG or PNG file, end it; damage further on is found only\n"
+      "by decoding: with --skip-bad, --short-side, --quality, and in label images.");
   options.data.declare(reader);
   options.data.declare_threads(reader);
-  reader.option("--out", "DIR", "the folder for the shards", options.out)
-      .option("--shard-size", "BYTES", "of a shard, about: 512 MiB, 1GB (256MB)", shard_size)
-      .option("--short-side", "PIXELS", "shrink images whose shorter side is longer (bicubic; label images: nearest neighbour)",
+  reader.option("--out", "DIR", "folder for the shards", options.out)
+      .option("--shard-size", "BYTES", "approximate shard size: 512 MiB, 1GB (256MB)", shard_size)
+      .option("--short-side", "PIXELS", "shrink images with a longer short side (bicubic; label images: nearest neighbour)",
               short_side)
-      .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (what is shrunk: 90)", quality)
-      .flag("--skip-bad", "decode every sample, leave bad ones out, and say which", options.skip_bad)
+      .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (shrunken ones: 90)", quality)
+      .flag("--skip-bad", "decode every sample, skip and report bad ones", options.skip_bad)
       .flag("--force", "replace the shards in a folder that is not empty", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data pack");
   if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
+  options.out = local_path("--out", options.out);
   options.recipe.decode = options.skip_bad;
   options.shard_bytes = parse_bytes(shard_size);
   if (options.shard_bytes == 0)

@@ -6,13 +6,14 @@
 #include <string>
 
 #include "millrace/plugin.h"
+#include "millrace/util/image_facts.h"
 #include "millrace/util/resample.h"
 
 namespace millrace {
 
 struct PackRecipe {
   std::int64_t short_side = 0;  // images with a longer shorter side are resized to it; 0: no resizing
-  std::int64_t quality = 0;     // of JPEG; 0: files are unchanged unless resized, then 90
+  std::int64_t quality = 0;     // JPEG quality; 0: files are unchanged unless resized, then 90
   bool decode = false;          // decodes every image and target, to find broken ones, even if files are unchanged
 };
 
@@ -29,8 +30,10 @@ class MemberMaker {
 
  private:
   bool has_classes() const { return target_.kind == TargetSpec::Kind::classes; }
-  bool decode(Sample& sample) const;  // true if it was resized
-  std::string image_member(Sample& sample, bool changed, std::string& extension) const;
+  bool decode(Sample& sample) const;  // true when it was resized
+  ImageFacts::Origin origin_of(const Sample& sample) const;
+  // `origin`: of an image that has changed.
+  std::string image_member(Sample& sample, const ImageFacts::Origin* origin, std::string& extension) const;
 
   PackRecipe recipe_;
   TargetSpec target_;

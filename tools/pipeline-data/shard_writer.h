@@ -42,10 +42,10 @@ class ShardWriter {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::filesystem::path hidden(const std::string& name, std::string_view ending) const;
-  std::vector<std::filesystem::path> all_hidden(std::string_view ending) const;  // of any set
+  std::vector<std::filesystem::path> all_hidden(std::string_view ending) const;  // in any set
   void open(std::string name);
   void close();
-  void end();  // of a shard
+  void end();  // ends the shard
   void write(std::string_view bytes);
   void rename(const std::filesystem::path& from, const std::filesystem::path& to) const;
   void replace_earlier() const;
@@ -54,7 +54,7 @@ class ShardWriter {
   std::filesystem::path folder_;
   std::uint64_t most_;
   std::vector<std::filesystem::path> made_;  // folders, innermost first
-  std::vector<std::string> names_;           // of all files so far; the last one is open while file_ is
+  std::vector<std::string> names_;           // all files so far; the last one is open while file_ is
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::size_t shards_ = 0;  // complete ones
   std::uint64_t in_shard_ = 0, total_ = 0;

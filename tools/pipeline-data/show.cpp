@@ -169,15 +169,15 @@ int show_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data show", "PIPELINE.toml --out FILE.png [options]",
-      "Draws the first samples of an epoch as the network will see them: decoded, augmented, through its window, with\n"
-      "the names of their labels; class images lie over them in colour, other targets stand beside them. Images that\n"
-      "are mixed as batches (mix_images) have both labels, with their shares. Where images may have any size, each is\n"
-      "drawn at its own, and unmixed. A bad sample is a red place, where a run may take another one.");
+      "Draws the first samples of an epoch as network input: decoded, augmented, through its window, with label\n"
+      "names; class images overlaid in colour, other targets next to them. Images mixed in batches (mix_images) have\n"
+      "both labels, with their shares. Images of any size are drawn at their own size, unmixed. Bad samples are red,\n"
+      "where a run may replace them.");
   options.data.declare(reader);
   options.data.declare_threads(reader);
   reader.option("--out", "FILE.png", "the picture", options.out)
-      .option("--count", "N", "samples (36)", samples_text)
-      .option("--epoch", "E", "from 1 (1)", epoch_text);
+      .option("--count", "N", "number of samples (36)", samples_text)
+      .option("--epoch", "E", "epoch, from 1 (1)", epoch_text);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data show");
   if (options.out.empty()) fail(ErrorKind::usage, "--out FILE.png is missing: where the picture goes");

@@ -9,6 +9,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -167,16 +168,16 @@ int split_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data split", "PIPELINE.toml NAME=FRACTION NAME=FRACTION ... [options]",
-      "Divides the samples of a graph's source, each class in the same proportions, and writes one list (NAME.csv, with\n"
-      "file_name and label) for each part, for read_list; and prints the line that keeps the numbers of the classes. What\n"
-      "fractions leave over is in no list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
+      "Divides the samples of a graph's source, each class in the same proportions, and writes a list (NAME.csv, with\n"
+      "file_name and label) for each part, for read_list; prints the line that keeps the class numbers. Samples\n"
+      "beyond the fractions are in no list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
   options.data.declare(reader);
-  reader.option("--out", "FOLDER", "where the lists go (.)", out).option("--seed", "N", "another division (0)", seed);
+  reader.option("--out", "FOLDER", "folder for the lists (.)", out).option("--seed", "N", "seed of the division (0)", seed);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() < 3) fail(ErrorKind::usage, "expected a pipeline and at least two parts; see pipeline-data split --help");
   options.data.file = rest[0];
   options.data.whole = true;
-  options.out = out;
+  options.out = local_path("--out", out);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   for (std::size_t i = 1; i < rest.size(); ++i) options.parts.push_back(parse_part(rest[i]));
   return split(options);

@@ -211,11 +211,11 @@ int statistics_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data statistics", "PIPELINE.toml [options]",
-      "What the files of a graph's source are as they are stored: formats, sizes, channels, bits, EXIF orientation and levels;\n"
-      "mean and deviation of each channel, sizes and bytes, over every image as it arrives at `batch`\n"
-      "(what augment leaves to the device is not applied); and what is to be predicted: how many images each label has, how\n"
-      "many pixels each class of label images, with the weights of median frequency balancing (ignored pixels apart), and\n"
-      "count, least, most, mean and deviation of each column of numbers. Bad samples are left out and counted.");
+      "Describes the stored files of a graph's source: formats, sizes, channels, bits, EXIF orientation and levels;\n"
+      "mean and deviation of each channel, sizes and bytes, over every image at `batch` (without augment's work on\n"
+      "devices); and targets: images of each label, pixels of each class of label images, with weights of median\n"
+      "frequency balancing (without ignored pixels), and count, minimum, maximum, mean and deviation of each\n"
+      "column of numbers. Bad samples are skipped and counted.");
   options.declare(reader);
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;

@@ -92,19 +92,19 @@ int export_model(const Options& options) {
 int main(int count, char** words) {
   return run_tool("pipeline-export", [&] {
     Options options;
-    Arguments arguments("pipeline-export", "RUN_FOLDER | WEIGHTS.safetensors --onnx FILE.onnx [options]",
-                        "Writes a trained network as an ONNX file (opset 17), and compares it first: onnxruntime, OpenVINO or\n"
-                        "OpenCV runs the whole validation of the run. A file whose results differ is not written. Next to\n"
-                        "FILE.onnx the folder FILE.proof has a dozen samples and a script with which the receiver repeats the\n"
-                        "comparison.");
+    Arguments arguments(
+        "pipeline-export", "RUN_FOLDER | WEIGHTS.safetensors --onnx FILE.onnx [options]",
+        "Writes a trained network as an ONNX file (opset 17), after comparing it: onnxruntime, OpenVINO or OpenCV\n"
+        "runs the run's whole validation. A file with different results is not written. The folder FILE.proof next\n"
+        "to FILE.onnx has a dozen samples and a script to repeat the comparison.");
     arguments.option("--onnx", "FILE.onnx", "the file to write", options.onnx)
-        .flag("--preparation", "the file takes uint8 images, channels last, and normalises them itself", options.file.takes_images)
-        .flag("--results", "the file ends in probabilities of classes, or in the class of each pixel", options.file.gives_results)
-        .option("--output", "LAYER", "the output of this layer instead of the network's, as an embedding", options.file.layer)
-        .option("--python", "PROGRAM", "the Python with onnxruntime, openvino or opencv-python (python3)", options.python)
-        .repeated("--set", "KEY=VALUE", "changes a key of the run's pipeline for the comparison, such as data.path", options.sets)
-        .flag("--unproven", "writes the file without a comparison, and marks it", options.file.unproven)
-        .option("--prove", "FILE.onnx", "repeats the comparison of a file with the samples of its proof", options.prove);
+        .flag("--preparation", "the file takes uint8 images, channels last, and normalises them", options.file.takes_images)
+        .flag("--results", "the file returns class probabilities, or each pixel's class", options.file.gives_results)
+        .option("--output", "LAYER", "this layer's output instead of the network's, as an embedding", options.file.layer)
+        .option("--python", "PROGRAM", "Python with onnxruntime, openvino or opencv-python (python3)", options.python)
+        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as data.path", options.sets)
+        .flag("--unproven", "write the file without a comparison, and mark it", options.file.unproven)
+        .option("--prove", "FILE.onnx", "repeat a file's comparison with the samples of its proof", options.prove);
     arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--set", "--unproven"})
         .exclude({"--output"}, {"--results"})
         .exclude({"--unproven"}, {"--python"});

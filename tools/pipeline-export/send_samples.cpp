@@ -13,8 +13,8 @@ namespace millrace {
 
 void SendSamples::describe(StageDescription<Params>& d) {
   d.name("send_samples").text("Sends images and outputs through a pipe.").input(payload::kPredictions).serial();
-  d.params.add("layer", &Params::layer).text("whose outputs; default: the network's last one");
-  d.params.add("descriptor", &Params::descriptor).range(0, 1 << 20).text("the pipe, open for writing");
+  d.params.add("layer", &Params::layer).text("layer of the outputs; default: the network's last");
+  d.params.add("descriptor", &Params::descriptor).range(0, 1 << 20).text("pipe, open for writing");
 }
 
 namespace {

@@ -41,7 +41,7 @@ struct NewFile {
 };
 std::string write_new_file(const NewFile& asked, const Registry& registry);
 std::string describe_weights(const std::string& file, const Registry& registry);  // tensors, classes, image preparation
-std::string list_tensors(const std::string& file);  // of weights; one JSON object per line: name, type, shape
+std::string list_tensors(const std::string& file);  // the weights' tensors, one JSON object per line: name, type, shape
 
 // The same as a picture: Graphviz source, left to right. Dashed edges are the credits that flow back.
 std::string draw_pipeline(const Pipeline& pipeline);

@@ -231,24 +231,23 @@ int main(int count, char** words) {
         "[PLUGIN | STAGE | LAYER | loss LOSS | optimizer NAME | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | "
         "RUN_FOLDER | devices] [options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, optimizers,\n"
-        "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
-        "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold;\n"
-        "with the folder of a run its pipeline.");
-    arguments
-        .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
-        .option("--new", "FILE.toml", "writes a short file that extends a base file, with what --set says, and the schema for it",
+        "observers and storage; for a name its ports and parameters, or a network as a table of layers; for a file\n"
+        "its network, the pipeline's graphs, or the contents of weights (.safetensors, .pth); for a run's folder its\n"
+        "pipeline.");
+    arguments.repeated("--set", "KEY=VALUE", "set a key of the file (or a network's variable) before reading it", options.sets)
+        .option("--new", "FILE.toml", "write a short file that extends a base file with the --set keys, and its schema",
                 options.made)
-        .flag("--dot", "a pipeline as Graphviz source", options.dot)
-        .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
+        .flag("--dot", "print a pipeline as Graphviz source", options.dot)
+        .option("--svg", "FILE", "draw a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--parameters",
-              "a network's parameters, one JSON object a line: name, shape, first values; of weights: name, type, shape",
+              "a network's parameters, one JSON object a line: name, shape, first values; for weights: name, type, shape",
               options.parameters)
-        .option("--batch", "N", "of a network: the batch that its memory is planned for (32)", options.batch)
-        .flag("--keys", "of a pipeline: every key that --set may change, with its value and its meaning", options.keys)
-        .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
+        .option("--batch", "N", "for a network: batch for its memory plan (32)", options.batch)
+        .flag("--keys", "for a pipeline: every key for --set, with value and meaning", options.keys)
+        .flag("--schema", "print a JSON schema of pipeline files, for editors", options.schema)
         .option("--conformance", "PLUGIN.so",
-                "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails", options.plugin)
-        .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
+                "check all parts of a plugin as Millrace's own are checked; exit code 1 if a check fails", options.plugin)
+        .option("--limit", "SECONDS", "with --conformance: time limit per check (30)", options.limit);
     const std::vector<std::string> of_a_file = {"--set", "--dot", "--svg", "--parameters", "--batch"};
     arguments.exclude({"--schema"}, of_a_file)
         .exclude({"--keys"}, of_a_file)

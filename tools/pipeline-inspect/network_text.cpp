@@ -120,14 +120,15 @@ std::string list_parameters(const Network& network) {
   std::string out;
   for (const Parameter& parameter : network.parameters) {
     const char* kind = parameter.statistic ? "statistic" : parameter.trainable ? "trained" : "fixed";
-    std::string line = JsonLine()
-                           .add("name", parameter.name)
-                           .add("kind", kind)
-                           .add("initialiser", parameter.initialiser.rule)
-                           .add("value", parameter.initialiser.value)
-                           .text();
-    line.pop_back();
-    out += fmt::format("{},\"shape\":[{}]}}\n", line, fmt::join(parameter.shape.begin(), parameter.shape.end(), ","));
+    JsonLine line;
+    line.add("name", parameter.name).add("kind", kind).add("initialiser", parameter.initialiser.rule);
+    line.add("value", parameter.initialiser.value);
+    if (!parameter.stored_name.empty()) line.add("stored_name", parameter.stored_name);
+    std::string text = line.text();
+    text.pop_back();
+    const auto extents = [](const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ",")); };
+    if (parameter.stored_shape.rank() > 0) text += ",\"stored_shape\":" + extents(parameter.stored_shape);
+    out += fmt::format("{},\"shape\":{}}}\n", text, extents(parameter.shape));
   }
   return out;
 }

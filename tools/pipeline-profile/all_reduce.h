@@ -15,7 +15,7 @@ namespace millrace {
 struct NetworkModel {
   double bandwidth = 12.5e9;     // bytes per second of a host, in each direction
   double latency = 10e-6;        // seconds per turn between hosts
-  double link_bandwidth = 50e9;  // of a device, within its host
+  double link_bandwidth = 50e9;  // a device's, within its host
   double link_latency = 5e-6;
   bool exchanges_slices = false;  // hosts sum like communicator "local"
 };

@@ -220,7 +220,7 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   const auto elapsed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
   const CalibrationOptions options{.steps = 5, .seconds = std::min(kRunSeconds, seconds / 10), .most_seconds = seconds / 6};
   const Calibration measured = calibrate(what, registry, options);
-  double longest = elapsed();  // of a run, including its start
+  double longest = elapsed();  // the longest run, including its start
   Trials trials(candidates(measured, Predictor(measured), kCandidates));
   const auto run = [&](const Settings& settings) {
     const double before = elapsed();

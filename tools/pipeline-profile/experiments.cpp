@@ -94,17 +94,16 @@ void Experiments::declare(Arguments& arguments) {
   arguments
       .repeated("--what-if", "CHANGES", "predict the rate with other settings, such as threads=4,device=2x,decode=1.5x,image=256",
                 questions_)
-      .flag("--suggest", "predict what would make it faster, best first", suggests_)
+      .flag("--suggest", "predict helpful changes, best first", suggests_)
       .option("--forecast", "SIZE", "predict training on many devices: devices=8,hosts=32,network=100Gb/s", forecast_)
-      .option("--scaling", "N,N...", "run it on so many devices, with the same and with a larger batch", scaling_)
-      .option("--over", "WHAT", "with --scaling: ranks, each device has a process of its own, or devices (devices)", over_)
-      .option("--network", "NETWORK", "with --over ranks: what lies between them, for the prediction: 1Gb/s,latency=50us",
-              network_)
-      .option("--to-accuracy", "SHARE", "with --scaling: also train until validation reaches it, such as 0.9", to_accuracy_)
-      .flag("--autotune", "choose threads, chunks and buffers by short runs of a minute", tunes_)
-      .option("--out", "FILE.toml", "with --autotune: write a file that extends FILE with what was chosen", out_)
-      .option("--csv", "FILE", "with --forecast or --scaling: write the table as CSV too", csv_)
-      .option("--seconds", "S", "with these options: how long a run is measured, at least (5); all of --autotune (60)", seconds_);
+      .option("--scaling", "N,N...", "run on this many devices, with the same and a larger batch", scaling_)
+      .option("--over", "WHAT", "with --scaling: ranks, a process per device, or devices (devices)", over_)
+      .option("--network", "NETWORK", "with --over ranks: network to predict for: 1Gb/s,latency=50us", network_)
+      .option("--to-accuracy", "SHARE", "with --scaling: also train to this validation accuracy, such as 0.9", to_accuracy_)
+      .flag("--autotune", "choose threads, chunks and buffers by a minute of short runs", tunes_)
+      .option("--out", "FILE.toml", "with --autotune: write the choice as a file that extends FILE", out_)
+      .option("--csv", "FILE", "with --forecast or --scaling: also write the table as CSV", csv_)
+      .option("--seconds", "S", "with these options: minimum time per run (5); total time of --autotune (60)", seconds_);
 }
 
 bool Experiments::is_asked() const {

@@ -26,7 +26,7 @@ std::vector<double> bucket_ready(const Network& network, std::span<const Bucket>
 struct ForecastStep {
   double fixed_seconds = 0, sample_seconds = 0;
   double fixed_doubt = 0;         // 90 % uncertainty of fixed_seconds, in seconds; the total is known
-  double spread = 0;              // of steps: standard deviation / mean
+  double spread = 0;              // standard deviation / mean of steps
   double error = 0;               // 90 % relative uncertainty of the measured time
   double batch = 1;               // per device, currently
   double global_batch = 1;        // over all devices, currently

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kLeastAbove = 1.005;  // of the roof, shown as 101 %
+constexpr double kLeastAbove = 1.005;  // relative to the roof, shown as 101 %
 
 std::string giga(double number) { return number > 0 ? fmt::format("{:.3g}", number / 1e9) : std::string("-"); }
 

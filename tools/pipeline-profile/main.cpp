@@ -1,4 +1,4 @@
-// pipeline-profile: runs the first steps of a pipeline and reports what it waits for, and what would make it faster.
+// pipeline-profile: runs the first steps of a pipeline and reports its bottleneck, and possible improvements.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,18 +39,18 @@ struct CommandLine {
   Experiments experiments;
 
   void declare(Arguments& arguments) {
-    arguments.option("--steps", "N", "how many steps to run (20)", steps)
-        .repeated("--set", "KEY=VALUE", "change a key of the file", overrides)
+    arguments.option("--steps", "N", "number of steps (20)", steps)
+        .repeated("--set", "KEY=VALUE", "set a key of the file", overrides)
         .option("--devices", "D", "instead of run.devices", options.devices)
         .option("--graph", "NAME", "profile this graph", options.graph)
-        .flag("--data", "the data stages alone: steps are left out", options.only_data)
-        .flag("--device", "the steps alone: the first batches are used again and again, as they are", options.only_steps)
+        .flag("--data", "only data stages, without steps", options.only_data)
+        .flag("--device", "only steps: reuse the first batches unchanged", options.only_steps)
         .flag("--json", "print everything as JSON", json)
-        .flag("--compare", "of two files, or reports that --json printed: what differs", compares)
+        .flag("--compare", "print differences between two files, or two --json reports", compares)
         .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers)
         .option("--pictures", "PREFIX", "with --layers or --scaling: draw PREFIX-roofline.png and others, each also as .svg",
                 pictures)
-        .option("--processes", "N", "share the devices among N processes of this machine, as pipeline-run does (1)", processes);
+        .option("--processes", "N", "share the devices among N processes of this machine, as in pipeline-run (1)", processes);
     add_rank_options(arguments, ranks);
     experiments.declare(arguments);
     const std::vector<std::string> others = {"--what-if", "--suggest", "--forecast", "--scaling", "--autotune"};
@@ -145,7 +145,7 @@ int profile_together(CommandLine& line, const RankPlace& place, const Registry& 
   }
 }
 
-// The program's own exit besides the end of main().
+// The program's own exit, in addition to the end of main().
 void leave(int code) {
   LastWords::none();
   _exit(code);
@@ -162,9 +162,10 @@ void require_one_process(const CommandLine& line, const RankPlace& place) {
 
 int run(int argc, char** argv) {
   CommandLine line;
-  Arguments arguments("pipeline-profile", "FILE [options]",
-                      "Runs the first steps of a pipeline's first graph (or of --graph), writes nothing, and says what it\n"
-                      "waits for, what would make it faster, and what its stages and devices do.");
+  Arguments arguments(
+      "pipeline-profile", "FILE [options]",
+      "Runs the first steps of a pipeline's first graph (or of --graph), writes nothing, and reports bottlenecks,\n"
+      "helpful changes, and the work of stages and devices.");
   line.declare(arguments);
   if (!arguments.read(argc, argv, line.files)) return 0;
   const std::size_t wanted = line.compares ? 2 : 1;

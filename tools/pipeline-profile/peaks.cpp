@@ -38,7 +38,7 @@ struct HeldBatch : Batch {
 
 // A square matrix of weights times one of samples: large enough for a library's peak.
 double multiply(Device& device, Precision precision, const Registry& registry) {
-  constexpr int kSide = 32;  // of the image, with one channel: the matrix side is its square, 1024
+  constexpr int kSide = 32;  // side of the image, with one channel: the matrix side is its square, 1024
   constexpr std::uint32_t kSamples = 1024;
   constexpr double kLeastSeconds = 0.1;
   Diagnostics errors;

@@ -206,7 +206,7 @@ Picture accuracy_picture(const Scaling& scaling, const std::string& title) {
 
 Picture roofline_picture(const std::vector<LayerRow>& rows, const Peaks& peaks, const std::string& title) {
   std::vector<DrawnLayer> layers;
-  double left_out = 0;  // of the time
+  double left_out = 0;  // fraction of the time
   std::vector<double> intensities = {peaks.operations / peaks.bytes}, rates = {peaks.operations / kGiga};
   for (const LayerRow& row : rows) {
     if (row.operations <= 0 || row.bytes <= 0) {

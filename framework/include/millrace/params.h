@@ -6,7 +6,7 @@
 //     std::string border = "reflect";
 //   };
 //   static void describe(ParamSet<Params>& set) {
-//     set.add("flip_x", &Params::flip_x).range(0, 1).text("chance of mirroring left and right");
+//     set.add("flip_x", &Params::flip_x).range(0, 1).text("probability of mirroring left to right");
 //     set.add("border", &Params::border).choices({"reflect", "constant"}).text("what lies outside the image");
 //   }
 //

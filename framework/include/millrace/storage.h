@@ -28,14 +28,15 @@
 namespace millrace {
 
 class ByteBuffer;
+class Error;
 class Registry;
 
 // Thread-safe. Every call may block, so call it only from Source::open() and Source::read(). The constructor is cheap:
 // credentials and connections are set up at the first call.
 //
-// Errors: ErrorKind::usage for a URL that is invalid in the scheme; ErrorKind::data if the object does not exist or may not be
-// read; ErrorKind::unreachable if a server did not answer during all retries; ErrorKind::storage for any other fault. The message
-// names the URL and the cause.
+// Errors: ErrorKind::usage for a URL that is none of the scheme's; ErrorKind::data for what does not exist or may not be read;
+// ErrorKind::unreachable for a server that did not answer for longer than the retries, and ErrorKind::storage for any other
+// fault. The message names the URL and the cause, which begins with the status of a server's reply: "': HTTP 404".
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -86,7 +87,11 @@ class Storage {
 // The storage for the URL's scheme. Throws Error(usage), with the nearest scheme, if no plugin provides it.
 Storage& storage_of(const Registry& registry, std::string_view url);
 
-std::string_view url_scheme(std::string_view url);                     // "s3" for "s3://bucket/key"; "file" without a scheme
-std::string join_url(std::string_view folder, std::string_view name);  // joined by one '/'
+// Whether this error of a Storage says that there is no such object or file, for files that need not be there. A bucket that
+// refuses (HTTP 403) does not say so; a web server that refuses may have nothing to hide.
+bool means_absent(const Error& error, std::string_view url);
+
+std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
+std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
 
 }  // namespace millrace

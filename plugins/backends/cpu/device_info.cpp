@@ -17,6 +17,7 @@
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
 #include "millrace/util/host_memory.h"
+#include "millrace/util/on_threads.h"
 
 namespace millrace::cpu {
 namespace {
@@ -113,18 +114,11 @@ namespace {
 
 // libgomp ends the process if the system cannot start a thread, so this tries to start as many first.
 void require_threads(int count) {
-  std::vector<std::thread> threads;
-  std::promise<void> tried;
-  const std::shared_future<void> end = tried.get_future().share();
-  std::optional<Error> error;
   try {
-    while (static_cast<int>(threads.size()) < count) threads.emplace_back([end] { end.wait(); });
+    try_threads(static_cast<std::size_t>(std::max(count, 0)));
   } catch (...) {
-    error = current_error();
+    throw current_error().in(fmt::format("backend 'cpu' wants {} threads", count + 1));
   }
-  tried.set_value();
-  for (std::thread& thread : threads) thread.join();
-  if (error) throw error->in(fmt::format("backend 'cpu' wants {} threads", count + 1));
 }
 
 // Size of the team in a parallel region with this many threads: smaller if OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS limits it.

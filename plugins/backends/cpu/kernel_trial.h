@@ -21,7 +21,7 @@ struct Trial {
   WindowOperand result = WindowOperand::y;
   TrialOperand x, w, y;
   bool bias = false;          // float32, by channel of y: read with y as the result, written with w
-  bool relu = false;          // of y
+  bool relu = false;          // ReLU of y
   std::size_t scratch = 0;    // bytes
   double rounding = 0x1p-21;  // WindowRounding::of_term
 };

@@ -24,7 +24,7 @@ struct CompileContext {
   dnnl::engine engine;
   dnnl::stream stream;
   PrimitiveChecks checks = {};      // without verdicts nothing is checked
-  dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it if that is a convolution
+  dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }

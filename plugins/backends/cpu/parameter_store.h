@@ -65,7 +65,7 @@ class ParameterStore {
   MemoryRegion values_, bf16_values_;
   Gradients gradients_{plan_.parameters};
   std::vector<MemoryRegion> states_;  // parallel to the plan's states
-  std::vector<Squares> norms_;        // of the current parameter, then of its chunks; empty if no optimizer needs them
+  std::vector<Squares> norms_;        // first for the current parameter, then for its chunks; empty if no optimizer needs them
   std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements needed to update one parameter
   MemoryRegion directions_, rearranged_;                   // in the layout of the current parameter; in the network's layout
   Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};

@@ -15,8 +15,9 @@ namespace millrace::cpu {
 // describe reorders concurrently, which oneDNN 2.6 itself does not ensure.
 dnnl::engine processor();
 
-// ---- Primitives ---- Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU turns NaN into 0
-// (maxps of x86), which would hide non-finite results.
+// ---- Primitives ----
+// Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU turns NaN into 0 (maxps of x86), which
+// would hide non-finite results.
 dnnl::primitive_attr attributes();
 
 // The primitive of a description. Throws Error(device) if oneDNN crashes while creating it.

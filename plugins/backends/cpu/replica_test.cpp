@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "backend.h"
@@ -33,7 +32,7 @@ layers = [
   { name = "conv2", op = "conv", out = 16, kernel = 3, stride = 2 }, { op = "relu" }, { name = "fc", op = "linear", out = 6 },
 ])";
 
-// A batch that belongs to no graph.
+// A batch without a graph.
 struct TestBatch : Batch {
   std::vector<std::uint8_t> pixel_data;
   std::vector<AugmentationRecord> record_data;
@@ -58,7 +57,7 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
   return Ref<Batch>(new TestBatch(size, network.input, seed));
 }
 
-// With an optimizer and a copy where the test names none.
+// Adds an optimizer and a copy if the test has none.
 CompileOptions with_optimizer(CompileOptions options, const Network& network) {
   if (options.request.update.optimizers.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
   return options;
@@ -237,17 +236,17 @@ TEST(Replica, LetsGoOfABatchOnceItIsRead) {
 
 TEST(Replica, KeepsAnErrorAndHangsNobody) {
   Machine machine(kConvNet);
-  const Ref<Batch> batch = make_batch(*machine.network, 12);  // more than it was compiled for
+  const Ref<Batch> batch = make_batch(*machine.network, 12);  // larger than compiled for
   int announced = 0;
   StepSums sums;
   machine.replica->ingest(batch, 0, 12);
   machine.replica->forward(0);
   machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int, Ref<Event> filled) {
-    filled->wait();
+    EXPECT_THROW(filled->wait(), Error);
     ++announced;
   });
-  machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait();
+  EXPECT_THROW(machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait(), Error);
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
   EXPECT_THROW(machine.replica->finish(), Error);
   EXPECT_THROW(machine.replica->ingest(batch, 0, 8), Error);
@@ -305,7 +304,7 @@ TEST(Replica, TellsComputingFromWaitingForSumsAndFromIdleness) {
     machine.replica->update(bucket, {{.learning_rate = 0.1}, 0}, summed);
   }
   const double before = times().sums;
-  while (times().sums < before + 0.005) std::this_thread::yield();  // while it waits, and not when it is over
+  while (times().sums < before + 0.005) std::this_thread::yield();  // during the wait, not only at its end
   summed->signal();
   machine.replica->finish();
   EXPECT_GT(times().update, 0);

@@ -17,7 +17,7 @@ struct WindowSum {
   Pass pass = Pass::forward;
   dnnl::prop_kind forward_kind = dnnl::prop_kind::forward_training;
   dnnl::algorithm how = dnnl::algorithm::undef;
-  dnnl::memory::dims strides = {}, dilates = {}, before = {}, after = {};  // of windows; dilates in oneDNN's convention, from 0
+  dnnl::memory::dims strides = {}, dilates = {}, before = {}, after = {};  // for windows; dilates in oneDNN's convention, from 0
   // The pass's operands, one of which is its result; in a backward pass, `destination` is its gradient. oneDNN chooses the layout
   // of "any" operands. A zero bias means none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
   Desc source = {}, weights = {}, bias = {}, destination = {};

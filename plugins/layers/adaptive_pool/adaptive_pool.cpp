@@ -31,7 +31,7 @@ class AdaptivePool : public PortableLayer {
 
  protected:
   static void describe_size(LayerDescription<Params>& d) {
-    d.params.add("size", &Params::size).required().range(1, 65536).unit("pixels").text("of the output, [height, width]");
+    d.params.add("size", &Params::size).required().range(1, 65536).unit("pixels").text("output size, [height, width]");
     d.example("size = [3, 2]", {{20, 5, 6}}).example("size = 2", {{8, 4, 6}}).example("size = [3, 4]", {{9, 3, 4}});
     d.example("size = [4, 5]", {{10, 2, 3}});
   }
@@ -65,8 +65,7 @@ class AdaptivePool : public PortableLayer {
   }
 
  private:
-  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // limits the product of input and output extents, which
-                                                                       // kernels compute
+  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // kernels multiply input and output extents
 
   const Size size_;
 };
@@ -77,7 +76,7 @@ class AdaptiveAveragePool final : public AdaptivePool {
   using AdaptivePool::AdaptivePool;
   static void describe(LayerDescription<Params>& d) {
     d.name("adaptive_average_pool");
-    d.text("The mean of each window. The windows cover the map, and their number is the output's size; they may overlap.");
+    d.text("The mean of each window. The windows cover the map and may overlap; the output size is their number.");
     describe_size(d);
   }
   void forward(Pass& pass) const override { pass.gather(kernel<AdaptiveAverage>(pass), {pass.in()}, pass.out()); }
@@ -96,8 +95,7 @@ class AdaptiveMaxPool : public AdaptivePool {
   using AdaptivePool::AdaptivePool;
   static void describe(LayerDescription<Params>& d) {
     d.name("adaptive_max_pool");
-    d.text(
-        "The largest value of each window. The windows cover the map, and their number is the output's size; they may overlap.");
+    d.text("The largest value of each window. The windows cover the map and may overlap; the output size is their number.");
     describe_size(d);
   }
   void forward(Pass& pass) const override { pass.gather(kernel<AdaptiveLargest>(pass), {pass.in()}, pass.out()); }
@@ -112,7 +110,7 @@ class GlobalMaxPool final : public AdaptiveMaxPool {
   struct Params {};
   GlobalMaxPool() : AdaptiveMaxPool(AdaptivePool::Params{{1, 1}}) {}
   static void describe(LayerDescription<Params>& d) {
-    d.name("global_max_pool").text("The largest value of each channel; makes a vector.");
+    d.name("global_max_pool").text("The largest value of each channel, as a vector.");
     d.example("", {{9, 3, 2}}).example("", {{20, 2, 2}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {

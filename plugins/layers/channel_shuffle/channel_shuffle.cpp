@@ -15,9 +15,10 @@ class ChannelShuffle final : public PortableLayer {
     std::int64_t groups = 1;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("channel_shuffle").text("Deals channels out: first the first one of each group, then the second ones, and so on.");
+    d.name("channel_shuffle")
+        .text("Interleaves the channels of groups: first the first of each group, then the second, and so on.");
     d.example("groups = 2", {{8, 5, 7}}).example("groups = 3", {{24, 3, 4}}).example("groups = 5", {{10}});
-    d.params.add("groups", &Params::groups).required().range(1, 65536).text("of neighbouring channels; they divide the channels");
+    d.params.add("groups", &Params::groups).required().range(1, 65536).text("number of groups; must divide the channels");
   }
   explicit ChannelShuffle(const Params& params) : groups_(params.groups) {}
 

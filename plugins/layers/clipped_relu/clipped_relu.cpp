@@ -16,9 +16,7 @@ class ClippedRelu final : public PortableLayer {
     double ceiling = 6;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("clipped_relu")
-        .text("x between 0 and the ceiling, 0 below and the ceiling above: min(max(x, 0), ceiling).")
-        .also_called("relu6");
+    d.name("clipped_relu").text("x clamped to 0 ... ceiling: min(max(x, 0), ceiling).").also_called("relu6");
     d.example("", {{8, 5, 7}}).example("ceiling = 0.5", {{10}});
     d.params.add("ceiling", &Params::ceiling).range(0).text("largest value; above 0");
   }

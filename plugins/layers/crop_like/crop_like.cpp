@@ -16,8 +16,8 @@ class CropLike final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("crop_like")
         .text(
-            "The middle of the first input, in height and width like the second one. Of an odd difference, the smaller half is "
-            "cut off at the top and at the left.");
+            "The middle of the first input, cropped to the second's height and width. For odd differences, the top and left lose "
+            "one pixel less.");
     d.inputs(2, 2).example("", {{8, 6, 7}, {3, 4, 4}}).example("", {{20, 5, 6}, {4, 5, 6}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {

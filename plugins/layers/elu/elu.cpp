@@ -14,9 +14,9 @@ class Elu final : public PortableLayer {
     double alpha = 1;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("elu").text("x where it is positive, else alpha * (exp(x) - 1).");
+    d.name("elu").text("x where positive, else alpha * (exp(x) - 1).");
     d.example("", {{8, 5, 7}}).example("alpha = 0.5", {{10}});
-    d.params.add("alpha", &Params::alpha).range(0).text("values end at -alpha");
+    d.params.add("alpha", &Params::alpha).range(0).text("negative values saturate at -alpha");
   }
   explicit Elu(const Params& params) : alpha_(static_cast<float>(params.alpha)) {}
 

@@ -12,7 +12,7 @@ class HardSigmoid final : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("hard_sigmoid").text("A sigmoid of three straight lines: min(max(x + 3, 0), 6) / 6.");
+    d.name("hard_sigmoid").text("A piecewise linear sigmoid: min(max(x + 3, 0), 6) / 6.");
     d.example("", {{8, 5, 7}}).example("", {{10}});
   }
 

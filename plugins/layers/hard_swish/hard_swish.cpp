@@ -12,7 +12,7 @@ class HardSwish final : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("hard_swish").text("silu with a sigmoid of three straight lines: x * min(max(x + 3, 0), 6) / 6.");
+    d.name("hard_swish").text("silu with a piecewise linear sigmoid: x * min(max(x + 3, 0), 6) / 6.");
     d.example("", {{8, 5, 7}}).example("", {{10}});
   }
 

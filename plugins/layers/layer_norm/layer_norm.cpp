@@ -14,7 +14,7 @@ class LayerNorm final : public PortableLayer {
     double epsilon = 1e-6;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("layer_norm").text("Normalises the channels of each place to mean 0 and variance 1, then scales and shifts them.");
+    d.name("layer_norm").text("Normalises the channels at each position to mean 0 and variance 1, then scales and shifts them.");
     d.example("", {{8, 5, 7}}).example("epsilon = 1e-5", {{20}});
     d.params.add("epsilon", &Params::epsilon).range(0).text("added to the variance; above 0");
   }

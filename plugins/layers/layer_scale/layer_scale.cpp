@@ -14,9 +14,9 @@ class LayerScale final : public PortableLayer {
     double initial = 1e-6;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("layer_scale").text("x * weight, with a trained weight for each channel.");
+    d.name("layer_scale").text("x * weight, with a trained weight per channel.");
     d.example("", {{8, 5, 7}}).example("initial = 0.5", {{10}});
-    d.params.add("initial", &Params::initial).text("first value of the weights");
+    d.params.add("initial", &Params::initial).text("initial weight");
   }
   explicit LayerScale(const Params& params) : initial_(params.initial) {}
 

@@ -13,9 +13,9 @@ class LeakyRelu final : public PortableLayer {
     double slope = 0.01;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("leaky_relu").text("x where it is positive, else slope * x.");
+    d.name("leaky_relu").text("x where positive, else slope * x.");
     d.example("", {{8, 5, 7}}).example("slope = 0.2", {{10}});
-    d.params.add("slope", &Params::slope).text("of values below 0");
+    d.params.add("slope", &Params::slope).text("slope below 0");
   }
   explicit LeakyRelu(const Params& params) : slope_(static_cast<float>(params.slope)) {}
 

@@ -19,12 +19,12 @@ class MaxUnpool final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("max_unpool").inputs(2, 2);
     d.text(
-        "The first input's values at the places of the largest values of the second, zeros elsewhere. The second input is what a "
-        "max_pool of this kernel took, without padding and with a stride as large as the kernel; it gets no gradient.");
+        "Puts the first input's values where the second's window maxima are, zeros elsewhere. The second is the input of a "
+        "max_pool with this kernel, equal stride and no padding; it gets no gradient.");
     // Few windows, or windows of one value: near a tie the output jumps, and finite differences do not match gradients.
     d.example("kernel = [1, 2]", {{2, 1, 1}, {2, 1, 3}}).example("", {{2, 1, 1}, {2, 2, 2}});
     d.example("kernel = 1", {{20, 3, 4}, {20, 3, 4}});
-    d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("size of the windows, which lie side by side");
+    d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("window size; windows do not overlap");
   }
   explicit MaxUnpool(const Params& params) : kernel_(params.kernel) {}
 

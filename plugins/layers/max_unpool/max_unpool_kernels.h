@@ -82,7 +82,7 @@ struct UnpoolWindow {
 struct MaxUnpoolKernel {
   static constexpr bool kGather = true;
   static constexpr int kReads = 2;
-  Divider height, width;  // of a window
+  Divider height, width;  // window size
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     const std::int32_t row = y / height, column = x / width;
@@ -99,7 +99,7 @@ struct MaxUnpoolKernel {
 struct MaxUnpoolGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 2;
-  std::int32_t height, width;  // of a window
+  std::int32_t height, width;  // window size
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     return [&from, window = UnpoolWindow{y * height, x * width, height, width}](auto c) {

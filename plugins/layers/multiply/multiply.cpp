@@ -13,7 +13,7 @@ class Multiply final : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("multiply").text("The product of two inputs. The second one may be a vector with a factor for each channel.");
+    d.name("multiply").text("The product of two inputs. The second may be a vector with a factor per channel.");
     d.inputs(2, 2).example("", {{8, 5, 7}, {8, 5, 7}}).example("", {{8, 5, 7}, {8}}).example("", {{10}, {10}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {

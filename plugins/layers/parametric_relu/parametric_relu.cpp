@@ -14,9 +14,9 @@ class ParametricRelu final : public PortableLayer {
     double initial = 0.25;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("parametric_relu").text("x where it is positive, else weight * x, with a trained weight for each channel.");
+    d.name("parametric_relu").text("x where positive, else weight * x, with a trained weight per channel.");
     d.example("", {{8, 5, 7}}).example("initial = 0.1", {{10}});
-    d.params.add("initial", &Params::initial).text("first value of the weights");
+    d.params.add("initial", &Params::initial).text("initial weight");
   }
   explicit ParametricRelu(const Params& params) : initial_(params.initial) {}
 

@@ -11,7 +11,7 @@ class Softmax final : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("softmax").text("Exponentials divided by their sum over the channels.").example("", {{8, 5, 7}}).example("", {{9}});
+    d.name("softmax").text("Exponentials divided by their sum over channels.").example("", {{8, 5, 7}}).example("", {{9}});
   }
 
   void forward(Pass& pass) const override { pass.row(SoftmaxKernel{}, {pass.in()}, {pass.out()}); }

@@ -19,15 +19,15 @@ class Upsample final : public PortableLayer {
     std::string mode = "nearest";
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("upsample").text("The map with another height and width.");
+    d.name("upsample").text("The map resized in height and width.");
     d.example("factor = 2", {{8, 5, 7}}).example("factor = [1, 3]", {{20, 3, 4}}).example("size = [7, 3]", {{9, 3, 4}});
     d.example("factor = 2\nmode = 'bilinear'", {{8, 5, 7}}).example("factor = [3, 2]\nmode = 'bilinear'", {{20, 3, 4}});
     d.example("size = [7, 3]\nmode = 'bilinear'", {{9, 3, 4}});
-    d.params.add("factor", &Params::factor).range(1, 1024).text("that height and width grow by");
-    d.params.add("size", &Params::size).range(1, 65536).unit("pixels").text("of the output, instead of a factor; may be smaller");
+    d.params.add("factor", &Params::factor).range(1, 1024).text("factor on height and width");
+    d.params.add("size", &Params::size).range(1, 65536).unit("pixels").text("output size, instead of a factor; may be smaller");
     d.params.add("mode", &Params::mode)
         .choices({"nearest", "bilinear"})
-        .text("of values between pixels; bilinear: pixels are squares, whose corners are not aligned");
+        .text("interpolation; bilinear: pixels are squares, corners not aligned");
   }
   explicit Upsample(const Params& params) : params_(params) {
     if (params.factor.has_value() == params.size.has_value()) fail(ErrorKind::usage, "it needs either 'factor' or 'size'");

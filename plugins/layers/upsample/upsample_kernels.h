@@ -12,7 +12,7 @@ namespace millrace::layers {
 struct NearestKernel {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  Divider height, width;  // of y
+  Divider height, width;  // size of y
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     return from(0, y * from.height(0) / height, x * from.width(0) / width);
@@ -23,7 +23,7 @@ struct NearestKernel {
 struct NearestGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  Divider height, width;  // of x
+  Divider height, width;  // size of x
   // Number of `to` places that took a value from the first `n` of `of`: n * to / of, rounded up.
   MILLRACE_KERNEL static std::int32_t before(std::int32_t n, std::int32_t to, const Divider& of) {
     return (n * to + of.by() - 1) / of;
@@ -95,7 +95,7 @@ struct Taps {
   static constexpr int kKept = 16;  // weights computed once for all channels
   std::int32_t place, first, count;
   float scale;
-  std::int32_t extent;  // of x
+  std::int32_t extent;  // size of x
   float shares[kKept];
 
   // `to`: the extent of y. The range is that of exact arithmetic plus one place on each side, without those of weight 0.
@@ -118,7 +118,7 @@ struct BilinearGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
   float scale_y, scale_x;
-  std::int32_t height, width;  // of x
+  std::int32_t height, width;  // size of x
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     const Taps rows(y, scale_y, height, from.height(0)), columns(x, scale_x, width, from.width(0));
@@ -138,7 +138,7 @@ struct BilinearGradient {
 struct DoubledBilinearGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  std::int32_t height, width;  // of x
+  std::int32_t height, width;  // size of x
 
   struct Tap {
     std::int32_t place;

@@ -15,7 +15,7 @@ class ZeroPad final : public PortableLayer {
     std::vector<std::int64_t> padding;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("zero_pad").text("The input with zeros around it.");
+    d.name("zero_pad").text("Pads the input with zeros.");
     d.example("padding = [1, 2, 0, 3]", {{8, 5, 7}}).example("padding = [2, 0, 2, 0]", {{20, 3, 4}});
     d.params.add("padding", &Params::padding).required().range(0, 4096).unit("pixels").text("[top, left, bottom, right]");
   }

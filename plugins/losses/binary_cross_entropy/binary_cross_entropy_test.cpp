@@ -52,7 +52,7 @@ TEST(BinaryCrossEntropy, NamesTheSampleWhoseNumbersAreNoTargets) {
                                            wrong));
   }
   EXPECT_NO_THROW(check("mean_squared_error"));
-  batch->weights[1] = 0;  // it counts nowhere
+  batch->weights[1] = 0;  // it does not count
   EXPECT_NO_THROW(check("binary_cross_entropy"));
 }
 

@@ -16,11 +16,11 @@ class CrossEntropy final : public LabelledLoss {
     double label_smoothing = 0;
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("cross_entropy").applies("softmax").text("Cross-entropy of the softmax of the outputs, for images of one class each.");
+    d.name("cross_entropy").applies("softmax").text("Cross-entropy of the outputs' softmax, for images of one class each.");
     d.example("", {10}).example("label_smoothing = 0.1", {23}).example("class_weights = [0.5, 2, 1]\nlabel_smoothing = 0.2", {3});
     d.params.add("label_smoothing", &Params::label_smoothing)
         .range(0, 1)
-        .text("share of each label's probability that is spread evenly over all classes")
+        .text("share of each label's probability spread evenly over all classes")
         .in_recipes();
     describe_labelled(d);
   }

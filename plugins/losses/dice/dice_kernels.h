@@ -10,9 +10,9 @@
 
 namespace millrace::losses {
 
-// output, weight of the sample, class -> marks, loss, weight, correct, pixels, predicted A mark is p, and -p for the pixel's own
-// class, below 0 even if p is 0; all are 0 for pixels that do not count. Loss and weight are the image's: DiceOfImage writes them
-// at its first pixel, and all others are 0.
+// output, weight of the sample, class -> marks, loss, weight, correct, pixels, predicted
+// A mark is p, and -p for the pixel's own class, below 0 even if p is 0; all are 0 for pixels that do not count. Loss and weight
+// are the image's: DiceOfImage writes them at its first pixel, and all others are 0.
 struct DiceMarks {
   static constexpr int kReads = 3, kWrites = 6;
   template <class Row>

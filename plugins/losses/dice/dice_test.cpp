@@ -11,7 +11,7 @@ Value parameters(double smooth, const char* over) {
 
 TEST(Dice, IsNothingWhereAllIsFound) {
   LossTrial trial(testkit::make_loss("dice"), {3, 1, 4}, 1);
-  trial.targets = {0, 1, 1, -1};  // the third class is neither there nor predicted
+  trial.targets = {0, 1, 1, -1};  // the third class is neither present nor predicted
   trial.outputs = {200, 0, 0, 0, 200, 0, 0, 200, 0, 5, 6, 7};
   const std::vector<double> sums = trial.run();
   EXPECT_NEAR(sums[kLoss], 0, 1e-6);
@@ -38,7 +38,7 @@ TEST(Dice, HasTheFiguresOfPixels) {
   }
 }
 
-// What a loss may not ask for.
+// Requests that a loss must not make.
 class Wrong final : public Loss {
  public:
   enum class Mistake { unwritten, gradient_twice };

@@ -15,11 +15,11 @@ class Focal final : public LabelledLoss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("focal").applies("softmax").text(
-        "Focal loss, arXiv 1708.02002: (1 - p)^gamma times the cross-entropy of an image, with p the probability of its class.");
+        "Focal loss, arXiv 1708.02002: (1 - p)^gamma times an image's cross-entropy, p the probability of its class.");
     d.example("", {10}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3});
     d.params.add("gamma", &Params::gamma)
         .range(0)
-        .text("how much less an image counts that is classified well; 0: cross-entropy")
+        .text("how strongly well classified images are discounted; 0: cross-entropy")
         .in_recipes();
     describe_labelled(d);
   }

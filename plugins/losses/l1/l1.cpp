@@ -12,7 +12,7 @@ class L1 final : public Loss {
  public:
   struct Params {};
   static void describe(LossDescription<Params>& d) {
-    d.name("l1").text("Mean of |output - target|, for numbers or images to be predicted.");
+    d.name("l1").text("Mean of |output - target|, for predicted numbers or images.");
     d.target(LossTarget::values).example("", {3}).example("", {2, 2, 3});
   }
 

@@ -12,7 +12,7 @@ Value weights(const std::vector<double>& values) { return list_table("class_weig
 TEST(PixelCrossEntropy, FindsIntersectionOverUnion) {
   LossTrial trial(testkit::make_loss("pixel_cross_entropy"), {3, 1, 4}, 1);
   trial.targets = {0, 0, 1, -1};
-  trial.outputs = {2, 1, 0, 0, 3, 0, 0, 3, 0, 9, 9, 10};  // predicted: 0, 1, 1, and 2 where nothing counts
+  trial.outputs = {2, 1, 0, 0, 3, 0, 0, 3, 0, 9, 9, 10};  // predicted: 0, 1, 1, and 2 for the ignored pixel
   const std::vector<double> sums = trial.run();
   const auto figure = [&](const char* name) {
     for (const LossFigure& each : trial.loss->info().figures) {
@@ -31,7 +31,7 @@ TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
   batch->target.kind = TargetSpec::Kind::classes;
   std::vector<std::uint8_t> targets = {0, 1, 2, 255, 1, 1, 2, 2, 0, 0, 0, 255};
   batch->targets = targets.data();
-  batch->records[1].translate(1, 0);  // what comes in from outside counts nowhere
+  batch->records[1].translate(1, 0);  // pixels from outside do not count
   const auto plain = testkit::make_loss("pixel_cross_entropy"),
              weighted = testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}));
   EXPECT_EQ(plain->weight(*batch, {0, 2}, 6), 5 + 4);

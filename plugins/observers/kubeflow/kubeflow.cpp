@@ -65,8 +65,8 @@ class KubeflowObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("kubeflow")
         .text(
-            "In a TrainJob of Kubeflow Trainer, where KUBEFLOW_TRAINER_SERVER_URL is set: tells the job's status of progress, "
-            "remaining time and metrics, at most every 5 seconds.")
+            "In a Kubeflow TrainJob, where KUBEFLOW_TRAINER_SERVER_URL is set: reports progress, remaining time and metrics to "
+            "the job's status, at most every 5 seconds.")
         .delivery(Delivery::latest)
         .by_default();
   }

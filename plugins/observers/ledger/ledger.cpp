@@ -33,8 +33,8 @@ class LedgerObserver final : public RunObserver {
     std::string file = "quarantine.jsonl";
   };
   static void describe(ObserverDescription<Params>& d) {
-    d.name("ledger").text("Writes quarantine.jsonl into the run's folder: every bad sample, with its cause.").by_default();
-    d.params.add("file", &Params::file).text("in the run's folder, or an absolute path: then a run without a folder has it too");
+    d.name("ledger").text("Writes quarantine.jsonl into the run's folder: every bad sample and its cause.").by_default();
+    d.params.add("file", &Params::file).text("in the run's folder, or an absolute path, which also works without a run folder");
   }
   explicit LedgerObserver(const Params& params) : file_name_(params.file) {}
 

@@ -37,7 +37,7 @@ class MetricsObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("metrics").text("Writes metrics.jsonl into the run's folder: steps, epochs and passes, one JSON object a line.");
-    d.by_default().params.add("standard_output", &Params::standard_output).text("writes the lines to standard output too");
+    d.by_default().params.add("standard_output", &Params::standard_output).text("also write the lines to standard output");
   }
   explicit MetricsObserver(const Params& params) : params_(params) {}
 

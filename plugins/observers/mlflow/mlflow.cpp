@@ -229,11 +229,10 @@ class MlflowObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("mlflow").text(
-        "Records the run at an MLflow server: the pipeline's keys as parameters, metrics of steps, epochs and passes, and how "
-        "the "
-        "run ended. A token or a password comes from the environment.");
-    d.params.add("uri", &Params::uri).text("of the server, http://host:5000; without it MLFLOW_TRACKING_URI");
-    d.params.add("experiment", &Params::experiment).text("without it MLFLOW_EXPERIMENT_NAME, or else the run's name");
+        "Records the run at an MLflow server: pipeline keys as parameters, metrics of steps, epochs and passes, and the run's "
+        "status. Tokens and passwords come from the environment.");
+    d.params.add("uri", &Params::uri).text("server address, http://host:5000; default: MLFLOW_TRACKING_URI");
+    d.params.add("experiment", &Params::experiment).text("default: MLFLOW_EXPERIMENT_NAME, else the run's name");
   }
   explicit MlflowObserver(Params params) : params_(std::move(params)) {
     if (params_.uri.empty()) return;

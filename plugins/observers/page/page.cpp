@@ -74,12 +74,11 @@ class PageObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("page")
-        .text("Shows the run in a browser while it goes on, and keeps the page in the run's folder as report.html.")
+        .text("Shows the run live in a browser, and saves the page as report.html in the run's folder.")
         .delivery(Delivery::latest);
-    d.params.add("address", &Params::address)
-        .text("ADDRESS:PORT that it listens at; port 0 is a free one; \"\" for report.html alone");
-    d.params.add("hosts", &Params::hosts).text("further names by which browsers reach it, beside those of this machine");
-    d.params.add("report", &Params::report).text("writes report.html, at the end and now and then before");
+    d.params.add("address", &Params::address).text("ADDRESS:PORT to listen on; port 0: any free one; \"\": report.html only");
+    d.params.add("hosts", &Params::hosts).text("further host names accepted from browsers, besides this machine's");
+    d.params.add("report", &Params::report).text("write report.html, at the end and occasionally before");
   }
   explicit PageObserver(const Params& params) : params_(params) {
     if (!params.address.empty()) read_address("address", params.address);
@@ -218,6 +217,6 @@ class PageObserver final : public RunObserver {
 }  // namespace
 }  // namespace millrace::page
 
-MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and keeps the page.") {
+MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and saves the page.") {
   registry.add_observer<millrace::page::PageObserver>();
 }

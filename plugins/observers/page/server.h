@@ -13,11 +13,13 @@
 
 namespace millrace::page {
 
-// GET  /               the page GET  /events         server-sent events: `state`, all of it, then `change` a few times a second,
-// and `end` as the last GET  /state          the same as the event `state`, at most a fifth of a second old GET  /pictures/NAME
-// a picture of the run's folder GET  /metrics        for Prometheus GET  /healthz        200 "alive", or 503 "stuck" or "failed";
-// for everybody POST /ask/stop, /ask/validate, /ask/save, /ask/checkpoint; /ask/rate_factor with a number from 0.001 to 1000 as
-// its body
+// GET  /               the page
+// GET  /events         server-sent events: `state`, all of it, then `change` a few times a second, and `end` as the last
+// GET  /state          the same as the event `state`, at most a fifth of a second old
+// GET  /pictures/NAME  a picture of the run's folder
+// GET  /metrics        for Prometheus
+// GET  /healthz        200 "alive", or 503 "stuck" or "failed"; for everybody
+// POST /ask/stop, /ask/validate, /ask/save, /ask/checkpoint; /ask/rate_factor with a number from 0.001 to 1000 as its body
 //
 // One thread serves all. Each change is formatted once, and each listener has a position in the queue of changes: a slow one gets
 // the whole state again, and one that does not read is closed. Headers and their time, bodies, connections and idle time are

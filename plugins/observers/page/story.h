@@ -29,7 +29,7 @@ struct Picture {
 // Memory and the length of snapshot() do not grow with the run: curves have levels of detail, and only the newest messages and
 // bad samples are kept. Not thread-safe.
 //
-// snapshot() returns everything; changes() returns what is new since its last call, as members of the same object. Their common
+// snapshot() returns everything; changes() returns the news since its last call, as members of the same object. Their common
 // parts agree: after a snapshot, a reader may receive any changes from before or after it, in order. changes() has a curve's
 // points from `from` on, and messages by their number.
 class Story {

@@ -42,7 +42,7 @@ class History {
   void read(const std::filesystem::path& metrics, const ResumedAt& at);
 
   const RunStart& run() const { return run_; }
-  const std::vector<std::string>& names() const { return names_; }  // of the metrics, in order of first occurrence
+  const std::vector<std::string>& names() const { return names_; }  // metrics, in order of first occurrence
   const FigureHistory& figure(const std::string& name) const { return figures_.at(name); }
   const Course& rate() const { return rate_; }
   const Course& speed() const { return speed_; }
@@ -51,8 +51,7 @@ class History {
   double elapsed_seconds() const { return elapsed_seconds_; }
   double first_not_finite() const { return first_not_finite_; }  // the epoch of the first non-finite loss; NaN if none
   double place(std::uint64_t step) const;                        // position on the axis, in epochs
-  std::vector<Point> points(const Course& course) const;         // with positions on the axis; NaN for a point without a finite
-                                                                 // value
+  std::vector<Point> points(const Course& course) const;         // positions on the axis; NaN for points without a value
 
  private:
   FigureHistory& figure_of(const Figure& figure);

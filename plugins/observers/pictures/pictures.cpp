@@ -30,10 +30,9 @@ class PicturesObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("pictures")
         .text(
-            "Draws results.png and results.svg into the run's folder: loss, figures, learning rate and speed, of training and of "
-            "validation. A loss of classes of pixels adds confusion.png, confusion.svg and classes.png of the newest pass; a "
-            "network that "
-            "begins with a convolution over an image, filters.png.");
+            "Draws results.png and results.svg into the run's folder: loss, metrics, learning rate and speed, of training and "
+            "validation. Pixel class losses add confusion.png, confusion.svg and classes.png of the newest pass; networks that "
+            "start with a convolution over an image, filters.png.");
     d.delivery(Delivery::latest).by_default();
   }
 

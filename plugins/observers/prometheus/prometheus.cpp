@@ -27,12 +27,12 @@ class PrometheusObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("prometheus")
         .text(
-            "Writes millrace.prom into the run's folder: progress, metrics, stages, edges and devices in Prometheus' text "
-            "format, for node_exporter's textfile collector.")
+            "Writes millrace.prom into the run's folder: progress, metrics, stages, edges and devices in Prometheus text format, "
+            "for node_exporter's textfile collector.")
         .delivery(Delivery::latest);
     d.params.add("file", &Params::file)
-        .text("in the run's folder, or an absolute path in the collector's folder, which must end in .prom");
-    d.params.add("every", &Params::every).range(0.1, 86400).text("seconds between two texts");
+        .text("in the run's folder, or an absolute path in the collector's folder; must end in .prom");
+    d.params.add("every", &Params::every).range(0.1, 86400).text("seconds between updates");
   }
   explicit PrometheusObserver(const Params& params) : file_(params.file), every_(params.every) {
     if (file_.extension() != ".prom") {

@@ -62,9 +62,9 @@ class ResultsObserver final : public RunObserver {
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
     d.name("results").text(
-        "Writes results.csv into the run's folder: a row for each epoch and each validation pass. A loss of classes of pixels "
-        "adds two files about the newest pass: confusion.csv (what each class was predicted as) and classes.csv (accuracy, "
-        "precision, F1 and IoU of each class). For other losses the stage write_evaluation writes such files.");
+        "Writes results.csv into the run's folder: a row per epoch and validation pass. Pixel class losses add two files about "
+        "the newest pass: confusion.csv (predictions of each class) and classes.csv (its accuracy, precision, F1 and IoU). For "
+        "other losses, use the stage write_evaluation.");
   }
 
   void start(const RunStart& e, RunControl& control) override {

@@ -59,15 +59,14 @@ class TensorboardObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("tensorboard")
         .text(
-            "Writes an event file for TensorBoard beside the run's folder, into NAME/tensorboard/TIME: scalars of training and "
-            "validation, and the pipeline as hyperparameters and as text.");
+            "Writes a TensorBoard event file next to the run's folder, into NAME/tensorboard/TIME: scalars of training and "
+            "validation, and the pipeline as hyperparameters and text.");
     d.params.add("images", &Params::images)
-        .text("also the pictures in the run's folder, such as the first batches, at each epoch in which they have changed");
+        .text("also the pictures in the run's folder, such as the first batches, at each epoch that changed them");
     d.params.add("histograms", &Params::histograms)
         .text(
-            "also of weights, of momentum and what else the optimizer keeps, and of gradients that the stage write_gradients has "
-            "written, "
-            "at each checkpoint on this machine");
+            "also histograms of weights, optimizer state and gradients (from the stage write_gradients), at each checkpoint on "
+            "this machine");
   }
   explicit TensorboardObserver(const Params& params) : params_(params) {}
 

@@ -39,7 +39,7 @@ class TopObserver final : public RunObserver {
     d.name("top")
         .text("Shows progress, curves, stages, queues and devices on a terminal, over standard error.")
         .delivery(Delivery::latest);
-    d.params.add("colours", &Params::colours).text("with colours, unless the environment has NO_COLOR");
+    d.params.add("colours", &Params::colours).text("use colours, unless the environment has NO_COLOR");
   }
   explicit TopObserver(const Params& params)
       : colours_(params.colours && std::getenv("NO_COLOR") == nullptr), terminal_(isatty(STDERR_FILENO) == 1) {}

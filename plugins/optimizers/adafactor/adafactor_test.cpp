@@ -63,8 +63,8 @@ layers = [
   }
 }
 
-// 2 numbers of 4 bytes for each element with adam; here a row, a column and the whole. Columns are padded as they are in the
-// weights: the GPU's linear layer reads 8 channels of this input.
+// 2 numbers of 4 bytes for each element with adam; here a row, a column and the whole. Columns are padded like the weights: the
+// GPU's linear layer reads 8 channels of this input.
 TEST(Adafactor, KeepsRowsAndColumnsInsteadOfElements) {
   const auto network = testkit::network_from_text(R"(
 input = { channels = 3, height = 16, width = 16 }

@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-using Matrix = std::vector<double>;  // row after row
+using Matrix = std::vector<double>;  // row-major
 
 Matrix transposed(const Matrix& x, std::size_t rows) {
   const std::size_t columns = x.size() / rows;

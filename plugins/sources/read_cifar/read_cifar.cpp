@@ -8,7 +8,6 @@
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -34,10 +33,10 @@ bool is_of_set(std::string_view name, bool train) {
 }  // namespace
 
 void ReadCifar::describe(StageDescription<Params>& d) {
-  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; its samples are pixels already.");
-  d.params.add("path", &Params::path).required().text("the folder of the .bin files, or one of them; a path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train");
-  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("of CIFAR-100: a hundred classes, or twenty");
+  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; samples are already decoded.");
+  d.params.add("path", &Params::path).required().text("folder of the .bin files, or one file; a path or a URL");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("files of the folder to read; default: train");
+  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("for CIFAR-100: a hundred classes, or twenty");
   SourceParams::describe(d.params);
 }
 
@@ -129,8 +128,8 @@ void ReadCifar::name_classes(const std::string& folder) {
   try {
     storage_.read(url, text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
-    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there are no names
+    if (!means_absent(error, url)) throw;
+    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
     return;
   }
   classes_ = name_lines({text.data(), text.size()});

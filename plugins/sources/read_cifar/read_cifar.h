@@ -21,9 +21,10 @@ namespace millrace {
 //
 // Ports: out, SampleChunk: pixels, (32, 32, 3) uint8, which decode_image passes on unchanged. The files' sizes distinguish the
 // two data sets. Names of the classes come from batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt, in the same
-// folder; without these, they are numbers. Threading: read() may run on any number of threads; each reads one record. Memory: one
-// byte per image. Errors: missing or truncated files, coarse labels for CIFAR-10, which has none, a record whose label changed
-// since the files were listed: ErrorKind::data. A label that is not a class: ErrorKind::content.
+// folder; without these, they are numbers.
+// Threading: read() may run on any number of threads; each reads one record. Memory: one byte per image.
+// Errors: missing or truncated files, coarse labels for CIFAR-10, which has none, a record whose label changed since the files
+// were listed: ErrorKind::data. A label that is not a class: ErrorKind::content.
 class ReadCifar : public Source {
  public:
   struct Params : SourceParams {

@@ -33,7 +33,8 @@ namespace millrace {
 // Folders with only hidden files are not classes; leave_out = ["drafts", "*/thumbs"] excludes others.
 //
 // Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the files in
-// bytewise order of their paths. Threading: read() may run on any number of threads. The listing is read-only after open().
+// bytewise order of their paths.
+// Threading: read() may run on any number of threads. The listing is read-only after open().
 // Errors: a missing folder (in the constructor, if the storage can detect it), no image, images outside class folders, a path
 // that does not match `label`: ErrorKind::data. An empty or missing file, or a dangling link: ErrorKind::content when it is read.
 // Warnings: apparent images or classes that are left out, counted by reason; class folders with only folders; classes without

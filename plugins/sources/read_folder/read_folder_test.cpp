@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace millrace {
 namespace {
 
@@ -31,7 +29,7 @@ TEST_F(ReadFolderTest, ReadsImagesThatHaveNoClassWhereverTheyLie) {
   write("holidays/notes.txt");
   ReadFolder::Params without = params();
   without.labels = "none";
-  without.classes = {"cat", "dog"};  // of the network
+  without.classes = {"cat", "dog"};  // the network's
   const auto source = opened(without);
   ASSERT_EQ(source->size(), 2U);
   EXPECT_EQ(path_of(*source, 0), "b.jpg:-1");

@@ -1,5 +1,6 @@
 // The header of an IDX file: two zeros, the type of the elements, the number of extents, and the extents, 32 bits each, the most
-// significant byte first. The elements follow without a gap. Source: "The IDX file format" at http://yann.lecun.com/exdb/mnist
+// significant byte first. The elements follow without a gap.
+// Source: "The IDX file format" at http://yann.lecun.com/exdb/mnist
 #pragma once
 
 #include <cstdint>

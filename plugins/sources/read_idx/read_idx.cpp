@@ -9,13 +9,12 @@
 #include "millrace/stage.h"
 #include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image, in pixels
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an image
 
 // True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {
@@ -28,14 +27,16 @@ bool is_file(const ReadIdx::Params& params, Storage& storage) {
 }  // namespace
 
 void ReadIdx::describe(StageDescription<Params>& d) {
-  d.name("read_idx").text("Reads MNIST's IDX files; its samples are pixels already.");
+  d.name("read_idx").text("Reads MNIST's IDX files; samples are already decoded.");
   d.params.add("path", &Params::path)
       .required()
-      .text("the folder of train-images-idx3-ubyte and its companions; or a file of images. A path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train. test: t10k-...");
+      .text("folder of train-images-idx3-ubyte and its companions, or a file of images; a path or a URL");
+  d.params.add("set", &Params::set)
+      .choices({"train", "test"})
+      .text("files of the folder to read; default: train. test: t10k-...");
   d.params.add("labels", &Params::labels)
-      .text("the file of labels, when `path` is a file of images; default: ...labels-idx1... beside ...images-idx3...");
-  d.params.add("classes", &Params::classes).text("names of the classes, by label; default: the numbers");
+      .text("label file if `path` is an image file; default: ...labels-idx1... next to ...images-idx3...");
+  d.params.add("classes", &Params::classes).text("class names, by label; default: the numbers");
   SourceParams::describe(d.params);
 }
 
@@ -124,7 +125,7 @@ std::string ReadIdx::find_labels_beside() const {
   try {
     storage_.stat(url);
   } catch (Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+    if (!means_absent(error, url)) throw;
     fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
   }
   return url;

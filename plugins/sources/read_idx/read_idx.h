@@ -25,9 +25,10 @@ namespace millrace {
 // with "labels" and "idx1". Compressed files (.gz) must be unpacked first.
 //
 // Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) for a file with four extents, which
-// decode_image passes on unchanged. Threading: read() may run on any number of threads; each reads one image. Memory: one byte
-// per label. Errors: missing, compressed or truncated files, different numbers of images and labels, labels that are not in
-// `classes`, a file of images that is replaced during a run: ErrorKind::data.
+// decode_image passes on unchanged.
+// Threading: read() may run on any number of threads; each reads one image. Memory: one byte per label.
+// Errors: missing, compressed or truncated files, different numbers of images and labels, labels that are not in `classes`, a
+// file of images that is replaced during a run: ErrorKind::data.
 class ReadIdx : public Source {
  public:
   struct Params : SourceParams {
@@ -56,7 +57,7 @@ class ReadIdx : public Source {
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
   void number_by_classes();
-  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // of the file of images, which has this many bytes
+  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // hashes the file of images, which has this many bytes
 
   const std::string path_;
   RunServices* const run_;

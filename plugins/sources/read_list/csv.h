@@ -10,7 +10,8 @@ namespace millrace {
 
 // Reads row by row by RFC 4180: a quoted field may hold separators, line breaks and doubled quotes; a quote within a bare field
 // stands for itself. Unlike the RFC, blanks around a field are ignored; within quotes they count. Lines end in LF, CRLF or CR;
-// blank lines are skipped. Errors: ErrorKind::data with the name, line and column (counted in bytes, from 1).
+// blank lines are skipped.
+// Errors: ErrorKind::data with the name, line and column (counted in bytes, from 1).
 class CsvReader {
  public:
   struct Field {

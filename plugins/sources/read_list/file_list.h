@@ -42,12 +42,11 @@ struct FileList {
   }
 };
 
-// The key that a user sets to declare these as classes, for messages: "classes = ["1990", "2000"] says so, or with data.path
-// ...".
+// The key that declares these as classes, for messages: "classes = ["1990", "2000"] says so, or with data.path ...".
 std::string classes_key(const std::vector<std::string>& names);
 
-// Labels are names, or integers from 0 on if all of them are; with `classes`, see meaning_of_labels(). Throws ErrorKind::data,
-// with list, line and column, for invalid content.
+// Labels are names, or integers from 0 on if all of them are; with `classes`, see meaning_of_labels().
+// Throws ErrorKind::data, with list, line and column, for invalid content.
 FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,
                    const std::vector<std::string>& classes);
 

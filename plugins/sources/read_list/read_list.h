@@ -32,11 +32,11 @@ namespace millrace {
 // column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several labels per
 // image (label = "tag").
 //
-// Ports: out, SampleChunk. Indices count the rows; if joined, the files in order of first occurrence. Threading: read() may run
-// on any number of threads. The list is read-only after open(). Errors: an invalid list: ErrorKind::data with list, line and
-// column; also if none of its files exists. A missing, empty or unreadable file: a warning when the list is opened,
-// ErrorKind::content when the file is read. A class without files, a file with two classes, and a column of parts (split): a
-// warning.
+// Ports: out, SampleChunk. Indices count the rows; if joined, the files in order of first occurrence.
+// Threading: read() may run on any number of threads. The list is read-only after open().
+// Errors: an invalid list: ErrorKind::data with list, line and column; also if none of its files exists. A missing, empty or
+// unreadable file: a warning when the list is opened, ErrorKind::content when the file is read. A class without files, a file
+// with two classes, and a column of parts (split): a warning.
 class ReadList : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {

@@ -103,8 +103,7 @@ std::vector<std::string> read_columns(std::string_view text, char usual, const T
   std::vector<Cell> cells(columns.size());
   const auto is_blank = [](const CsvReader::Field& field) { return field.text.empty(); };
   while (reader.next(fields)) {
-    if (fields.size() > 1 && std::all_of(fields.begin(), fields.end(), is_blank)) continue;  // spreadsheets end tables with such
-                                                                                             // rows
+    if (fields.size() > 1 && std::all_of(fields.begin(), fields.end(), is_blank)) continue;  // as in spreadsheets
     if (fields.size() != header.size()) {
       fail(ErrorKind::data, "{}:{}: {} column{} instead of {}", name, fields.front().line, fields.size(),
            fields.size() == 1 ? "" : "s", header.size());

@@ -49,10 +49,10 @@ namespace millrace {
 //   list   = "VOC2012/ImageSets/Segmentation/train.txt"
 //
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
-// pairs in bytewise order of the images' paths. Threading: read() may run on any number of threads. The pairs are read-only after
-// open(). Errors: a file without a partner, or a listed name without a file (unless `unpaired` is "skip"; then a warning), two
-// files with one name, no image: ErrorKind::data. An empty or missing file, or a dangling link: ErrorKind::content when it is
-// read.
+// pairs in bytewise order of the images' paths.
+// Threading: read() may run on any number of threads. The pairs are read-only after open().
+// Errors: a file without a partner, or a listed name without a file (unless `unpaired` is "skip"; then a warning), two files with
+// one name, no image: ErrorKind::data. An empty or missing file, or a dangling link: ErrorKind::content when it is read.
 class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Class {

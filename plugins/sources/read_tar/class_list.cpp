@@ -5,7 +5,6 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -17,7 +16,7 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
   try {
     storage.read(url, bytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data && is_absent(file_url_path(url))) return {};  // the file does not exist
+    if (means_absent(error, url)) return {};  // there is none
     throw;
   }
   std::vector<std::string> names;

@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The members that an index covers besides images.
+// The members that an index covers in addition to images.
 struct IndexSettings {
   std::string label;      // the field of .json members that names the class; empty: .cls members do
   std::string numbers;    // the field of .json members with the numbers to predict; empty: none

@@ -85,7 +85,7 @@ TarIndex IndexStore::open(const Shard& shard) const {
     try {
       return {std::move(*bytes), key};
     } catch (const Error&) {
-      // of another version, or damaged: it is rebuilt
+      // has another version, or is damaged: it is rebuilt
     }
   }
   Window window(

@@ -20,11 +20,11 @@ class IndexStore {
   // `cannot_keep` is called with the reason if an index cannot be stored and the next run must rebuild it.
   IndexStore(IndexSettings settings, std::function<void(const std::string&)> cannot_keep);
 
-  // best first
+  // REQUIRES: shard.known.
   TarIndex open(const Shard& shard) const;
 
  private:
-  std::vector<std::filesystem::path> places(const Shard& shard) const;  // the best one first
+  std::vector<std::filesystem::path> places(const Shard& shard) const;  // best first
 
   IndexSettings settings_;
   std::function<void(const std::string&)> cannot_keep_;

@@ -107,33 +107,28 @@ bool has_unreadable_label(const TarIndex& index) {
 }  // namespace
 
 void ReadTar::describe(StageDescription<Params>& d) {
-  d.name("read_tar").text("Reads samples from tar archives, as WebDataset lays them out.");
-  d.params.add("path", &Params::path)
-      .text("the shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b} in them");
-  d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
-  d.params.add("classes", &Params::classes)
-      .text("names of the classes, by label; default: classes.txt beside the shards, or what the labels say");
+  d.name("read_tar").text("Reads samples from tar archives in WebDataset's layout.");
+  d.params.add("path", &Params::path).text("shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b}");
+  d.params.add("paths", &Params::paths).text("several, instead of `path`");
+  d.params.add("classes", &Params::classes).text("class names, by label; default: classes.txt next to the shards, or the labels");
   d.params.add("labels", &Params::labels)
       .choices({"shards", "none"})
-      .text(
-          "shards: the .cls or .json members name the class; none: images have no class, and `classes` only names the network's");
-  d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
-  d.params.add("numbers", &Params::numbers)
-      .text("the field of the .json members that holds a number, or a list of them, to be predicted");
+      .text("shards: .cls or .json members; none: no classes, `classes` only names the network's");
+  d.params.add("label", &Params::label).text(".json field of the class; default: the .cls members");
+  d.params.add("numbers", &Params::numbers).text(".json field of a number, or a list of numbers, to predict");
   d.params.add("target", &Params::target)
       .choices({"none", "classes", "image"})
-      .text("what belongs to each image: class numbers of its pixels, or an image to be reproduced");
+      .text("target of each image: none, class numbers of its pixels, or an image");
   d.params.add("target_name", &Params::target_name)
-      .text("what members with targets have before their extension; default: label of classes, target of images");
+      .text("name of target members before their extension; default: label for classes, target for images");
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
-      .text("a target has so many times its image's height and width: super-resolution");
+      .text("target size relative to its image's: super-resolution");
   d.params.add("key_ends", &Params::key_ends)
       .choices({"first-dot", "last-dot"})
       .text(
-          "where the name of a sample ends in the names of its members: at the first dot, as WebDataset has it, or at the last "
-          "one, "
-          "for images such as photo.1.jpg");
+          "where a sample's name ends in member names: at the first dot, as in WebDataset, or at the last, for images such as "
+          "photo.1.jpg");
   SourceParams::describe(d.params);
 }
 

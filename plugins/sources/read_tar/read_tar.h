@@ -39,14 +39,14 @@ class RunServices;
 // The existing part of a path is literal, the rest may be a pattern: "set [1]", "set [1]/train-*.tar". For image names with dots,
 // key_ends = "last-dot" ends the key at the last one.
 //
-// Ports: out, SampleChunk. Indices count samples in shard order, shards in the order of `path`. Threading: read() may run on any
-// number of threads; it reads one range of the shard for each member, with its header. The header, or a ChangeWatch, reveals a
-// shard that was replaced since open(): ErrorKind::data. Memory: the indices. Errors: no shard, an incomplete tar archive,
-// samples whose members are not consecutive or occur twice, labels that are not among the classes: ErrorKind::data, from open().
-// A sample without an image or its target, or without a readable label while others have one: ErrorKind::content. Errors of the
-// storage. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are not samples, counted by reason; shards
-// without an end mark, or with a much too long one; classes without samples; members next to images that may name classes but are
-// not read.
+// Ports: out, SampleChunk. Indices count samples in shard order, shards in the order of `path`.
+// Threading: read() may run on any number of threads; it reads one range of the shard for each member, with its header. The
+// header, or a ChangeWatch, reveals a shard that was replaced since open(): ErrorKind::data. Memory: the indices. Errors: no
+// shard, an incomplete tar archive, samples whose members are not consecutive or occur twice, labels that are not among the
+// classes: ErrorKind::data, from open(). A sample without an image or its target, or without a readable label while others have
+// one: ErrorKind::content. Errors of the storage. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are not
+// samples, counted by reason; shards without an end mark, or with a much too long one; classes without samples; members next to
+// images that may name classes but are not read.
 class ReadTar : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {

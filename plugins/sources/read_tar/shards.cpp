@@ -151,8 +151,7 @@ std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::f
 
 std::string missing_numbers(const std::vector<Shard>& shards) {
   constexpr std::string_view kDigits = "0123456789";
-  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by the text before and behind
-                                                                                               // the number
+  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by the text around the number
   for (const Shard& shard : shards) {
     const std::string& url = shard.url;
     const std::size_t behind = url.find_last_of(kDigits) + 1, before = url.find_last_not_of(kDigits, behind - 1) + 1;

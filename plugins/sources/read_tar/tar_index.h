@@ -40,8 +40,8 @@ struct PassedOver {
 // 24 bytes and a name for each sample, in one piece. Immutable; thread-safe.
 //
 // The file: a header (magic, checksum of all that follows, the key, counts), then by sample: entries; targets, if any; numbers,
-// if any; then the names of the images one after the other; the class names and the examples of what was passed over, each ended
-// by a zero. Little-endian.
+// if any; then the names of the images one after the other; the class names and the examples of skipped members, each ended by a
+// zero. Little-endian.
 class TarIndex {
  public:
   struct Member {
@@ -58,13 +58,12 @@ class TarIndex {
   Member image(std::size_t at) const { return {entry(at).offset, entry(at).bytes}; }
   Member target(std::size_t at) const;
   std::int32_t label(std::size_t at) const { return entry(at).label; }  // a class index, or one of the constants
-  std::string_view name(std::size_t at) const;                          // of the image's member
+  std::string_view name(std::size_t at) const;                          // name of the image's member
   std::uint32_t numbers() const { return header_.numbers; }             // numbers to predict per sample
   void numbers(std::size_t at, std::vector<float>& out) const;
   const std::vector<std::string>& class_names() const { return class_names_; }  // labels refer to these
   std::int32_t largest_label() const { return largest_label_; }                 // -1 if no label is a number
-  std::size_t largest() const { return largest_; }                              // size of the largest image with its target, in
-                                                                                // bytes
+  std::size_t largest() const { return largest_; }                              // largest image with target, in bytes
   const PassedOver& passed_over() const { return passed_over_; }
   std::span<const std::uint8_t> bytes() const { return bytes_; }  // the file's bytes
 

@@ -31,14 +31,15 @@ bool is_header_of(std::span<const std::uint8_t> block, std::uint64_t bytes);
 // concatenated archives count as one.
 //
 // Errors: ErrorKind::data, with the offset: a wrong checksum, an invalid size, sparse members, multi-volume archives, and a
-// member that ends after the archive's end. Source: POSIX.1-2017, pax; "Basic Tar Format" in GNU tar's manual.
+// member that ends after the archive's end.
+// Source: POSIX.1-2017, pax; "Basic Tar Format" in GNU tar's manual.
 class TarReader {
  public:
   explicit TarReader(Window& window) : window_(&window) {}
 
   bool next(TarMember& member);  // false at the end
 
-  // Number of blocks of zeros after the last member so far. A complete archive ends in two, or a few more.
+  // Bytes of zeros after the last member so far. A complete archive ends in at least one block of them, usually two.
   std::uint64_t zeros() const { return zeros_; }
 
  private:

@@ -33,10 +33,10 @@ const CommunicatorType* named(const Registry& registry, const std::string& name)
 }  // namespace
 
 void Allreduce::describe(StageDescription<Params>& d) {
-  d.name("allreduce").text("Adds up gradients over the replicas, bucket by bucket.");
+  d.name("allreduce").text("Sums gradients over the replicas, bucket by bucket.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket);
   d.serial();
-  d.params.add("communicator", &Params::communicator).text("who adds up: \"auto\", \"local\", or one that a plugin brings");
+  d.params.add("communicator", &Params::communicator).text("\"auto\", \"local\", or a communicator of a plugin");
 }
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {
@@ -93,9 +93,10 @@ std::string Allreduce::save() const {
 void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
   if (!sum) return;
   auto hold = std::make_shared<Output::Hold>(output);
-  sum->then([this, hold, &output]() mutable {
+  sum->then([this, hold, &output](const Error* failure) mutable {
     try {
-      communicator_->check();
+      communicator_->check();  // names the cause
+      if (failure != nullptr) throw Error(*failure);
     } catch (...) {
       output.fail(current_error());
     }

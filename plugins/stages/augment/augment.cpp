@@ -69,7 +69,7 @@ void warn_of_little_noise(const Augment::Params& params, const StageSite& site) 
 
 void Augment::describe(StageDescription<Params>& d) {
   d.name("augment")
-      .text("Changes images at random: place, colour, sharpness, noise, erased boxes.")
+      .text("Random image changes: geometry, colour, sharpness, noise, erased boxes.")
       .in_recipes(RecipeRole::preparation)
       .example("flip_x = 0.5\nflip_y = 0.5\ntranslate = { x = [-2, 2], y = [-2, 2] }\nborder = 'reflect'")
       .example("rotate = [-15, 15]\nscale = [0.8, 1.2]\nerase = { chance = 0.5 }");

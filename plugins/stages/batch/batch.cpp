@@ -89,33 +89,28 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .range(1, 1 << 24)
       .choices({"auto"})
       .unit("samples")
-      .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory")
+      .text("global batch over all replicas; auto: largest that fits in memory, see run.memory")
       .alternative("batch's size");
   d.params.add("per_device", &Params::per_device)
       .range(1, 1 << 24)
       .unit("samples")
-      .text("the global batch is so many for each replica; where `load` divides it unequally, this is the mean")
+      .text("samples per replica, instead of `size`; the mean if `load` divides the batch unequally")
       .alternative("batch's size");
-  d.params.add("buffers", &Params::buffers)
-      .range(1, 64)
-      .text("batches in circulation: what is read ahead, and the memory")
-      .may_change();
+  d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: sets prefetching and memory").may_change();
   d.params.add("last", &Params::last)
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
-          "an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
-          "filled up with the epoch's first samples; auto: drop, or keep in a graph beside the main one and where figures or "
-          "predictions are made of a network that is not trained");
+          "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled), smaller, or filled "
+          "with the epoch's first samples; auto: drop, or keep in graphs besides the main one and for metrics or predictions "
+          "without training");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or "
-          "skip in a graph beside the main one and where figures or predictions are made of a network that is not trained");
+          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in graphs besides the main one and for "
+          "metrics or predictions without training");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
-      .text(
-          "how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
-          "and never fewer than 10; 0: none")
+      .text("bad samples allowed per epoch: from 1 on a number; below 1 a fraction of the samples, but at least 10; 0: none")
       .may_change();
 }
 

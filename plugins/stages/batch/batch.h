@@ -28,11 +28,12 @@ namespace millrace {
 // again with attempt + 1; the graph returns it to the source under the same batch's credit. "replace" draws another sample from
 // (seed, epoch, position, attempt); the rest of the stream stays the same. A skipped sample keeps its slot with weight 0, black
 // pixels and an ignored target; so do unused slots of an epoch's last batch. A segmentation target is stored with its image. The
-// network sees the middle window of a larger image, unless an `augment` placed it. State: the places of bad samples in the newest
-// epochs, over all ranks, so that a resumed run counts each once. Threading: parallel; samples are counted down in the batch
-// without a lock, bad ones are noted under one. Errors: images of varying size, or too small for the network (in the
-// constructor), or changed after a cache that keeps images on devices: ErrorKind::usage. More bad samples than
-// `bad_sample_budget` allows, or kMostAttempts bad samples in a row for one place: ErrorKind::data. "fail": ErrorKind::content.
+// network sees the middle window of a larger image, unless an `augment` placed it.
+// State: the places of bad samples in the newest epochs, over all ranks, so that a resumed run counts each once. Threading:
+// parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
+// Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache that keeps images
+// on devices: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad samples in a row for one
+// place: ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher, public HasBadSampleBudget {
  public:
   struct Params {

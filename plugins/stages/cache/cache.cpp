@@ -19,22 +19,22 @@ std::size_t budget_of(const std::string& text) {
 
 void Cache::describe_params(StageDescription<Params>& d) {
   d.params.add("memory", &Params::memory)
-      .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file")
+      .text("memory limit, such as \"4 GiB\"; default: 1 GiB, or none with a file")
       .may_change();
   d.params.add("file", &Params::file)
-      .text("a file that later runs use too; written again when the data or the stages before it have changed")
+      .text("cache file, also for later runs; rewritten when the data or earlier stages change")
       .may_change();
 }
 
 void ImageCache::describe(StageDescription<Params>& d) {
-  d.name("cache").text("Remembers decoded images, in memory or in one file.");
+  d.name("cache").text("Caches decoded images, in memory or in one file.");
   describe_params(d);
   d.params.add("device", &Params::device)
-      .text("devices keep the images too, so that later epochs copy no pixels; stages after it may flip and shift, not recolour");
+      .text("also cache images on devices: later epochs copy no pixels; later stages may flip and shift, not recolour");
 }
 
 void EncodedCache::describe(StageDescription<Params>& d) {
-  d.name("cache_encoded").text("Remembers encoded images, in memory or in one file.");
+  d.name("cache_encoded").text("Caches encoded images, in memory or in one file.");
   d.input(payload::kSampleChunk).output(payload::kSampleChunk);
   describe_params(d);
 }
@@ -68,7 +68,7 @@ void Cache::open() {
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
 }
 
-// Handles a cache that missed samples in the first pass (bad samples or those of a dropped batch) and never got them later.
+// Finishes the file although samples are missing: bad ones, or those of a dropped batch, which a second pass did not need.
 Cache::~Cache() {
   if (!writer_ || !has_second_pass_) return;
   try {
@@ -157,7 +157,7 @@ std::size_t Cache::memory_bound() const { return memory_ ? budget_ : 0; }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("cache", "1.0", "Samples remembered in memory or in one file.") {
+MILLRACE_PLUGIN("cache", "1.0", "Samples cached in memory or in one file.") {
   registry.add_stage<millrace::ImageCache>();
   registry.add_stage<millrace::EncodedCache>();
 }

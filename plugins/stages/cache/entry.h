@@ -29,7 +29,7 @@ struct EntryHeader {
   EntryExtents image;  // shape of the pixels; for encoded bytes Sample::decoded
   EntryExtents target;
   std::uint32_t pixels;  // 1 if decoded
-  SourceMap source_map;  // of the pixels
+  SourceMap source_map;  // maps the pixels to their source
 };
 
 // Counts pixels if the sample is decoded, else encoded bytes.

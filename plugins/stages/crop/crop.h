@@ -14,8 +14,9 @@ namespace millrace {
 //
 // Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. The target gets the same crop. Order
 // of draws: for "random" the row, then the column, each uniform over all that fit. "centre" draws nothing; millrace/util/centre.h
-// defines the middle of an odd difference. Threading: parallel. Errors: images known to be smaller than the piece:
-// ErrorKind::usage, in the constructor; a smaller image: ErrorKind::content.
+// defines the middle of an odd difference.
+// Threading: parallel.
+// Errors: images known to be smaller than the piece: ErrorKind::usage, in the constructor; a smaller image: ErrorKind::content.
 class Crop : public SampleTransform {
  public:
   struct Params {

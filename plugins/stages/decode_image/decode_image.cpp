@@ -56,7 +56,7 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance").in_recipes();
   d.params.add("size", &Params::size)
       .unit("pixels")
-      .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample")
+      .text("output size, [height, width]. Alone: required size; other images are bad samples")
       .in_recipes(RecipeEffect::states_size);
   d.params.add("fit", &Params::fit)
       .choices({"as-is", "exact"})
@@ -65,37 +65,35 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("short_side", &Params::short_side)
       .range(1, 65'535)
       .unit("pixels")
-      .text("resize to this length of the shorter side; proportions stay")
+      .text("resize the shorter side to this length; keeps proportions")
       .in_recipes(RecipeEffect::resizes);
   d.params.add("crop", &Params::crop)
       .choices({"none", "centre"})
-      .text("centre: cut `size` out of the middle, after `short_side` where that is given")
+      .text("centre: crop the middle to `size`, after `short_side` if given")
       .in_recipes(RecipeEffect::cuts);
   d.params
       .add_table(
           "random_resized_crop", static_cast<ExcerptParams::RandomPart Params::*>(&Params::random_resized_crop),
           [](ParamSet<ExcerptParams::RandomPart>& set) {
-            set.add("area", &ExcerptParams::RandomPart::area)
-                .required()
-                .text("of the part, as a share of the image; 0: no such crop");
-            set.add("aspect", &ExcerptParams::RandomPart::aspect).text("of the part, width over height; drawn by its logarithm");
+            set.add("area", &ExcerptParams::RandomPart::area).required().text("share of the image's area; 0: no such crop");
+            set.add("aspect", &ExcerptParams::RandomPart::aspect).text("width over height; uniform in its logarithm");
           })
-      .text("take a part of a random size and place, and resize it to `size`")
+      .text("crop a part of random size and position, and resize it to `size`")
       .in_recipes();
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic"})
-      .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel")
+      .text("resizing filter, widened when shrinking; images of classes always use the nearest pixel")
       .in_recipes();
   d.params.add("shrink", &Params::shrink)
       .choices({"none", "bilinear", "bicubic"})
       .text(
-          "for targets as large as their images: the image is made so many times smaller as the source's target_scale says, by "
-          "this filter; sizes here are those of the smaller image")
+          "for targets as large as their images: shrinks the image by the source's target_scale, with this filter; sizes here "
+          "refer to the shrunken image")
       .in_recipes(RecipeEffect::spoils);
-  d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
+  d.params.add("exif", &Params::exif).text("rotate photos upright by their EXIF orientation").in_recipes();
   d.params.add("max_pixels", &Params::max_pixels)
       .range(1)
-      .text("images that are larger, or would be by short_side, are bad samples")
+      .text("larger images, including after short_side, are bad samples")
       .in_recipes();
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples").in_recipes();
   d.params.add("max_scans", &Params::max_scans)
@@ -104,8 +102,8 @@ void DecodeImage::describe(StageDescription<Params>& d) {
       .in_recipes();
   d.params.add("allow_warnings", &Params::allow_warnings)
       .text(
-          "use what there is of truncated or damaged images: what is missing is black in a PNG, and grey in a JPEG. Images of "
-          "classes must be whole")
+          "use the readable part of truncated or damaged images: the rest is black in PNG, grey in JPEG. Images of classes must "
+          "be whole")
       .in_recipes();
 }
 
@@ -266,6 +264,7 @@ ImageFacts DecodeImage::facts(const Sample& sample) const {
   const ImageShape shape = open_image(sample, file);
   ImageFacts facts{.height = shape.height, .width = shape.width};
   file.describe(facts);
+  facts.origin = origin_in({sample.encoded.data(), sample.encoded.size()});
   const ImageShape small{std::min(shape.height, kSide), std::min(shape.width, kSide), channels_};
   const Image image{buffer.resize(small.bytes()), small};
   file.render({{0, 0, shape.height, shape.width}, whole_of(shape), small.height, small.width, small != shape},

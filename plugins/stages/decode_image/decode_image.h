@@ -40,11 +40,11 @@ namespace millrace {
 // the sizes cannot confirm it. Another warns if the first 16-bit images hold values of fewer bits. Sample::source_map() leads to
 // the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth
 // of its size if that is still as large as `size`. Order of draws: with random_resized_crop 22 numbers per sample, before the
-// file is examined: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws. Threading: parallel;
-// each thread has its own decoders. Errors: inconsistent parameters: ErrorKind::usage. A defect of one file (neither JPEG nor
-// PNG, truncated, damaged, too large, of another size than `size` or than its target): ErrorKind::content. Files with complete
-// pixels are accepted despite other defects; see the decoders. Out of memory: std::bad_alloc. Source of random_resized_crop:
-// torchvision's RandomResizedCrop.
+// file is examined: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
+// Threading: parallel; each thread has its own decoders. Errors: inconsistent parameters: ErrorKind::usage. A defect of one file
+// (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its target): ErrorKind::content.
+// Files with complete pixels are accepted despite other defects; see the decoders. Out of memory: std::bad_alloc. Source of
+// random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform, public KnowsImageFacts {
  public:
   struct Params : ExcerptParams {

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "decode_image_fixture.h"
 #include "image_format.h"
@@ -142,7 +141,7 @@ TEST_F(DecodeImageTest, EveryTruncationIsFoundOrAllowed) {
     int decoded = 0;
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-      if (error_of(part) == "nothing was thrown") {  // but the end marker
+      if (error_of(part) == "nothing was thrown") {  // except the end marker
         ASSERT_EQ(decode(part), expected) << size;
       }
       decoded += error_of(part, lenient) == "nothing was thrown";
@@ -176,7 +175,7 @@ TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {
   EXPECT_EQ(sample_.image().data, nullptr);
 }
 
-// A progressive image whose last scan is repeated: legal, and each scan costs a pass over the image.
+// A progressive image with a repeated last scan: legal, and each scan costs a pass over the image.
 Bytes with_scans(const Bytes& progressive, int more) {
   std::size_t scan = 0;
   for (std::size_t i = 0; i + 1 < progressive.size(); ++i) {
@@ -191,7 +190,7 @@ Bytes with_scans(const Bytes& progressive, int more) {
 
 TEST_F(DecodeImageTest, TooManyScansAreRefused) {
   const Bytes image = encode({.progressive = true});
-  DecodeImage::Params lenient;  // repeated refinement is worth a warning to libjpeg
+  DecodeImage::Params lenient;  // libjpeg warns of repeated refinement
   lenient.allow_warnings = true;
   EXPECT_EQ(error_of(with_scans(image, 20), lenient), "nothing was thrown");
   EXPECT_NE(error_of(with_scans(image, 200), lenient).find("more than 100 scans (max_scans)"), std::string::npos);
@@ -299,7 +298,7 @@ TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
   EXPECT_NE(found[0].find("none above about 4112"), std::string::npos) << found[0];
   EXPECT_TRUE(warnings({image_of(16, 4095), image_of(16, 60'000)}).empty()) << "some are bright";
   EXPECT_TRUE(warnings({image_of(8, 20)}).empty()) << "the night is dark";
-  const std::vector<std::string> flat = warnings({image_of(16, 33'500, 32'768)});  // a tomograph's 0 stands at 32768
+  const std::vector<std::string> flat = warnings({image_of(16, 33'500, 32'768)});  // a tomograph's 0 is 32768
   ASSERT_EQ(flat.size(), 1U);
   EXPECT_NE(flat[0].find("the first 16 images of 16 bits are nearly of one grey"), std::string::npos) << flat[0];
   EXPECT_TRUE(warnings({image_of(16, 33'500, 32'768), image_of(16, 40'000, 32'768)}).empty()) << "some have contrast";

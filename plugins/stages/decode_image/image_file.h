@@ -32,8 +32,9 @@ class ImageFile {
   bool has_16_bits() const { return format_ == Format::png && png_.depth() == 16; }
   void describe(ImageFacts& facts) const;  // format, channels, bits and orientation. REQUIRES: opened
 
-  // Decodes only what the excerpt needs, into `out`. REQUIRES: opened, once for each call; out has the excerpt's height and
-  // width. A JPEG that is shrunk a lot is decoded at a half, a quarter or an eighth of its size, with no side smaller than out's.
+  // Decodes only the pixels that the excerpt needs, into `out`. REQUIRES: opened, once for each call; out has the excerpt's
+  // height and width. A JPEG that is shrunk a lot is decoded at a half, a quarter or an eighth of its size, with no side smaller
+  // than out's.
   void render(const Excerpt& excerpt, ResampleFilter filter, const Image& out);
 
  private:

@@ -31,7 +31,7 @@ struct JpegDecoder::State {
   bool created = false;
   DecodeLimits limits;
   int channels = 3;
-  JDIMENSION first_column = 0;     // of the rows that part() returns
+  JDIMENSION first_column = 0;     // first column of the rows that part() returns
   std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
   std::span<const std::uint8_t> bytes;
   JpegEntropy entropy;

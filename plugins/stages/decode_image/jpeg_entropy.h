@@ -43,8 +43,7 @@ class JpegEntropy {
   // whose number does not fit; or the beginning of a long code.
   struct Entry {
     std::uint8_t length = 0;               // in bits; 0 if not coefficients
-    std::array<std::uint8_t, 2> places{};  // offsets of the coefficients from the next one; for a symbol: its length, 0 for a
-                                           // long code
+    std::array<std::uint8_t, 2> places{};  // coefficients: offsets from the next one; symbol: its length, 0 for a long code
     std::uint8_t advance = 0;              // to the next coefficient; kEnd more if the block ends
     std::array<std::int16_t, 2> values{};  // a single coefficient is stored twice
   };

@@ -229,8 +229,7 @@ void PngDecoder::Reading::read_rows() {
     for (int row = 0; row < region.top; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);
     for (int row = 0; row < region.height; ++row) png_read_row(png, out + static_cast<std::size_t>(row) * row_bytes, nullptr);
     if (end < height && attempt != Attempt::by_zlib) return;
-    for (int row = end; row < height; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);  // zlib's checksum covers all
-                                                                                                    // rows
+    for (int row = end; row < height; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);  // checksum of all
   }
   png_read_end(png, nullptr);
 }

@@ -31,7 +31,7 @@ class DeviceTrace {
   // Work that process() began to submit at `begin` (now_ticks()) completes with `done`.
   void watch(const Ref<Event>& done, std::uint64_t begin, std::uint64_t step) {
     if (!is_traced()) return;
-    done->then([track = track_, begin, step] { track->add(begin, step); });
+    done->then([track = track_, begin, step](const Error*) { track->add(begin, step); });
   }
 
  private:

@@ -33,19 +33,17 @@ std::vector<View> test_time_views(const std::string& test_time) {
 }
 
 void Forward::describe(StageDescription<Params>& d) {
-  d.name("forward").text("Inference on each replica, for validation and for predictions.").in_recipes(RecipeRole::inference);
+  d.name("forward").text("Inference on each replica, for validation and predictions.").in_recipes(RecipeRole::inference);
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
-  LossParams::describe(
-      d.params,
-      "what is reported: the name of a loss, or a table with `type` and the loss's own keys (default: what the graph that "
-      "trains minimises; of cross_entropy without its keys)");
+  LossParams::describe(d.params,
+                       "reported loss: a name, or a table with `type` and the loss's own keys (default: the training graph's; "
+                       "for cross_entropy without its keys)");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(
-          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
-          "mirror "
-          "image is mirrored back; maps are not made of shifted images")
+          "averaged views: the image, its mirror image, both shifted by one pixel. Maps of mirror images are mirrored back; "
+          "shifted images yield no maps")
       .in_recipes();
 }
 

@@ -24,24 +24,19 @@ struct Emission {
 }  // namespace
 
 void ForwardBackward::describe(StageDescription<Params>& d) {
-  d.name("forward_backward")
-      .text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
+  d.name("forward_backward").text("Forward and backward of a training step on each replica; sends gradients once ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  LossParams::describe(
-      d.params,
-      "what is minimised: the name of a loss (default: cross_entropy), or a table with `type`, the loss's own keys "
-      "(pipeline-inspect loss LOSS) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
-      "\"sum\"");
+  LossParams::describe(d.params,
+                       "training loss: a name (default: cross_entropy), or a table with `type`, the loss's own keys "
+                       "(pipeline-inspect loss LOSS) and `reduction`: \"mean\" over the global batch or \"sum\" of gradients");
   d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
-      .text("losses that are minimised together with `loss`: what is minimised is loss + weight * auxiliary loss + ...");
+      .text("losses added to `loss`: training minimises loss + weight * auxiliary loss + ...");
   d.params.add("micro_batches", &Params::micro_batches)
       .range(1, kMostMicroBatches)
-      .text(
-          "pieces in which a replica computes its share, one after the other: less memory, and the gradient of the whole; batch "
-          "normalisation sees each piece by itself");
+      .text("sequential pieces of a replica's share: less memory, same gradient; batch normalisation sees each piece separately");
   d.params.add("sync_batch_norm", &Params::sync_batch_norm)
-      .text("batch normalisation takes the mean and variance of the whole batch, not of each replica's share of it");
+      .text("batch normalisation uses statistics of the whole batch, not of each replica's share");
 }
 
 void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {

@@ -47,7 +47,7 @@ template <class T>
 void send_unfinished(Ref<T> payload, int port, Output& output) {
   const Ref<Event> ready = payload->ready;
   auto hold = std::make_shared<Output::Hold>(output);
-  ready->then([payload, hold]() mutable {
+  ready->then([payload, hold](const Error*) mutable {  // readers of the payload meet a failure
     payload = nullptr;
     hold = nullptr;
   });

@@ -26,10 +26,10 @@ bool same(const std::optional<TargetSpec>& a, const std::optional<TargetSpec>& b
 }  // namespace
 
 void Mix::describe(StageDescription<Params>& d) {
-  d.name("mix").text("Reads from several sources, each as often as its weight says.");
+  d.name("mix").text("Reads from several sources in proportion to their weights.");
   d.params.add("sources", &Params::sources)
       .required()
-      .text("a table for each: `stage` names its type, `weight` its share of an epoch, and the rest are its own parameters");
+      .text("a table per source: `stage` is its type, `weight` its share of an epoch; the rest are its own parameters");
   SourceParams::describe(d.params);
 }
 

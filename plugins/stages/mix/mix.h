@@ -30,8 +30,8 @@ namespace millrace {
 // after combining the sources, so the sources do not accept these keys. Numbers to predict and targets must be the same in all
 // sources.
 //
-// Ports: out, SampleChunk. Ownership: owns its sources. Threading: that of its sources. Errors: theirs, with "sources[1]" added;
-// incompatible sources: ErrorKind::usage.
+// Ports: out, SampleChunk. Ownership: owns its sources. Threading: that of its sources.
+// Errors: theirs, with "sources[1]" added; incompatible sources: ErrorKind::usage.
 class Mix : public Source, public MadeOfParts, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Params : SourceParams {

@@ -16,23 +16,23 @@ constexpr std::string_view kSlow = "slow", kAverage = "average";
 }  // namespace
 
 void AverageParams::describe_lookahead(ParamSet<Lookahead>& members) {
-  members.add("every", &Lookahead::every).range(0).required().unit("steps").text("from blend to blend; 0: no lookahead");
-  members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
-  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
+  members.add("every", &Lookahead::every).range(0).required().unit("steps").text("blending interval; 0: no lookahead");
+  members.add("decay", &Lookahead::decay).range(0, 1).text("decay of the slow weights per step at the run's end");
+  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights slow down");
 }
 
 void AverageParams::describe_ema(ParamSet<Ema>& members) {
-  members.add("decay", &Ema::decay).range(0, 0.999999).required().text("share of the average that stays; 0: no average");
-  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
+  members.add("decay", &Ema::decay).range(0, 0.999999).required().text("decay rate of the average; 0: no average");
+  members.add("every", &Ema::every).range(1).unit("steps").text("blending interval");
 }
 
 void AverageParams::describe_mean(ParamSet<Mean>& members) {
-  members.add("start", &Mean::start).range(0, 1).text("share of the run after which it begins");
+  members.add("start", &Mean::start).range(0, 1).text("share of the run before averaging starts");
   members.add("every", &Mean::every)
       .range(1)
       .unit("steps")
       .choices({"epoch"})
-      .text("from one place to the next; \"epoch\": the end of each epoch");
+      .text("interval between points; \"epoch\": the end of each epoch");
 }
 
 void AverageParams::request(CompileRequest& request) const {

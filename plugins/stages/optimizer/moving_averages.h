@@ -43,11 +43,11 @@ struct AverageParams {
     Lookahead Params::*const slow = &Params::lookahead;
     Ema Params::*const moving = &Params::ema;
     std::optional<Mean> Params::*const mean = &Params::average;
-    set.add_table("lookahead", slow, &describe_lookahead).text("slow weights that follow the fast ones and replace them");
+    set.add_table("lookahead", slow, &describe_lookahead).text("slow weights, which follow and replace the fast ones");
     set.add_table("ema", moving, &describe_ema)
-        .text("exponential moving average of the weights, used in validation and saved instead of them");
+        .text("exponential moving average of the weights, used in validation and saved in their place");
     set.add_table("average", mean, &describe_mean)
-        .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
+        .text("mean of the weights at several points of the run's end (SWA), used in validation and saved in their place");
   }
   void request(CompileRequest& request) const;  // throws Error(usage) for two averages
 

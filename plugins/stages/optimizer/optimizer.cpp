@@ -31,7 +31,7 @@ void OptimizerStage::describe(StageDescription<Params>& d) {
   d.input(payload::kGradientBucket).per_replica();
   auto& set = d.params;
   OptimizerParams::describe(set);
-  set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
+  set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor, multiplied by the learning rate");
   set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe)
       .or_one()
       .text("a number, or a schedule over the run");
@@ -41,14 +41,14 @@ void OptimizerStage::describe(StageDescription<Params>& d) {
                       .range(0)
                       .required()
                       .unit("samples")
-                      .text("the batch that learning_rate is meant for; 0: whatever the batch is");
+                      .text("batch size that learning_rate is for; 0: any");
                   members.add("scaling", &ScaleWithBatch::scaling)
                       .choices({"linear", "square_root"})
-                      .text("the rate is multiplied by batch / reference, or by its square root");
+                      .text("multiply the rate by batch / reference, or its square root");
                 })
-      .text("adapts the learning rate to the batch's size");
+      .text("scales the learning rate with the batch size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::optimizer_table)
-      .text("parameters with factors or an optimizer of their own; the first match counts");
+      .text("parameters with their own factors or optimizer; the first match counts");
   AverageParams::describe(set);
 }
 

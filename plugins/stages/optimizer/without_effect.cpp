@@ -103,7 +103,7 @@ class Search {
   std::vector<std::string> take() { return std::move(said_); }
 
  private:
-  std::uint64_t steps() const { return context_.last_step; }  // in this run
+  std::uint64_t steps() const { return context_.last_step; }  // up to the end
 
   // Schedules rise or fall slowly: sampled steps suffice.
   bool varies(const Schedule& schedule, std::uint64_t first) const {

@@ -18,8 +18,9 @@ namespace millrace {
 //
 // Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target gets the same margin,
 // filled with the ignored id in class targets. If the difference to `size` is odd, the larger half goes to the bottom and right.
-// Threading: parallel. Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage,
-// in the constructor; a larger image, or a result or target beyond kLargest pixels in height or width: ErrorKind::content.
+// Threading: parallel.
+// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor; a
+// larger image, or a result or target beyond kLargest pixels in height or width: ErrorKind::content.
 class Pad : public SampleTransform {
  public:
   struct Params {

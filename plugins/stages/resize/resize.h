@@ -16,9 +16,10 @@ namespace millrace {
 //   filter = "bicubic"    # or "bilinear", "nearest"
 //
 // Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target is resized the same way;
-// class indices always by nearest neighbour. Threading: parallel; each thread keeps tables for recent sizes. Errors: not exactly
-// one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction, or beyond kMostPixels with
-// short_side and varying images: ErrorKind::content.
+// class indices always by nearest neighbour.
+// Threading: parallel; each thread keeps tables for recent sizes.
+// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction, or beyond
+// kMostPixels with short_side and varying images: ErrorKind::content.
 class Resize : public SampleTransform {
  public:
   struct Params {

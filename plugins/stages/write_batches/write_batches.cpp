@@ -30,10 +30,10 @@ ClassColours colours_for(const DataContext& context) {
 
 void WriteBatches::describe(StageDescription<Params>& d) {
   d.name("write_batches")
-      .text("Draws the first training batches as the network sees them, with labels, and how often each class occurs.")
+      .text("Draws the first training batches as the network receives them, with labels and class counts.")
       .input(payload::kBatch)
       .serial();
-  d.params.add("images", &Params::images).range(0, 400).text("on the sheet first_batches.png; 0: no sheet");
+  d.params.add("images", &Params::images).range(0, 400).text("images on the sheet first_batches.png; 0: no sheet");
 }
 
 WriteBatches::WriteBatches(const Params& params, const DataContext& context)

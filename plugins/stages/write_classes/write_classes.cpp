@@ -44,24 +44,20 @@ void append_number(std::string& text, Number value) {
 }  // namespace
 
 void WriteClasses::describe(StageDescription<Params>& d) {
-  d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
+  d.name("write_classes").text("Writes the most probable classes of each image and their scores, as CSV or JSON lines.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes"});
   d.params.add("file", &Params::file)
       .text(
-          "a file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\", predictions.csv, or "
+          "file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\": predictions.csv, or "
           "predictions.jsonl with format = \"jsonl\"");
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "jsonl"})
-      .text("auto: by the file's name, .csv or .jsonl")
+      .text("auto: by the extension, .csv or .jsonl")
       .in_recipes();
-  d.params.add("top", &Params::top)
-      .range(1)
-      .unit("classes")
-      .text("how many classes a row has, the most probable one first")
-      .in_recipes();
+  d.params.add("top", &Params::top).range(1).unit("classes").text("classes per row, most probable first").in_recipes();
   d.params.add("columns", &Params::columns)
       .choices({"top", "classes"})
-      .text("of CSV: the classes of `top` and their scores; or the predicted class, and a column for the score of each class")
+      .text("CSV: the classes of `top` and their scores; or the predicted class and each class's score")
       .in_recipes();
 }
 

@@ -31,9 +31,10 @@ namespace millrace {
 // enough digits to read back the same number. Among equal outputs the lower class comes first. Class names are the source's, else
 // those stored with the weights, else numbers.
 //
-// Ports: in, Predictions of (C) float32. Threading: rows are made and written on a separate thread (PredictionLine). Errors: an
-// output that is not a vector, a name of unknown format: ErrorKind::usage, in the constructor. An unwritable folder (in open())
-// or a full disk: ErrorKind::storage. The file appears under its name when a pass is complete.
+// Ports: in, Predictions of (C) float32.
+// Threading: rows are made and written on a separate thread (PredictionLine).
+// Errors: an output that is not a vector, a name of unknown format: ErrorKind::usage, in the constructor. An unwritable folder
+// (in open()) or a full disk: ErrorKind::storage. The file appears under its name when a pass is complete.
 class WriteClasses : public Stage {
  public:
   struct Params {

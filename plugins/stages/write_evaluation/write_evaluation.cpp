@@ -47,23 +47,20 @@ ClassColours colours_for(const DataContext& context) {
 void WriteEvaluation::describe(StageDescription<Params>& d) {
   d.name("write_evaluation")
       .text(
-          "Compares predicted classes of images or pixels with labels: class matrix, figures of each class, calibration, worst "
+          "Compares predicted classes of images or pixels with labels: class matrix, metrics of each class, calibration, worst "
           "images.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes", "map"});
-  d.params.add("folder", &Params::folder)
-      .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
+  d.params.add("folder", &Params::folder).text("folder for CSV files and pictures, in the run's folder or an absolute path");
   d.params.add("mistakes", &Params::mistakes)
       .range(0, 100)
       .unit("images")
       .text(
-          "how many of the worst mistakes are drawn on a sheet, the highest loss first; of maps, so many images beside their "
-          "labels "
-          "and predictions; 0: no sheet")
+          "worst mistakes on a sheet, highest loss first; for maps, this many images next to labels and predictions; 0: no sheet")
       .in_recipes();
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
+      .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
       .in_recipes();
 }
 

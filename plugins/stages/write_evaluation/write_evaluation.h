@@ -117,7 +117,7 @@ class WriteEvaluation : public Stage, public JointSink {
   WorstImages worst_;
   ShownSamples shown_;
   double images_ = 0, not_finite_ = 0;
-  bool warned_ = false;  // of predictions that are all of one class
+  bool warned_ = false;  // warned about predictions that are all of one class
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };

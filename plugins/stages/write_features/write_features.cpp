@@ -59,13 +59,13 @@ LayerPort port_of(const WriteFeatures::Params& params, const StageSite& site) {
 void WriteFeatures::describe(StageDescription<Params>& d) {
   d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
-  d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last one").in_recipes();
+  d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last").in_recipes();
   d.params.add("file", &Params::file)
       .text(
-          "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
+          ".safetensors or .npy file in the run's folder, or an absolute path; a .csv file next to it names the rows. float32 "
           "(images, channels, height, width) or (images, channels)");
-  d.params.add("columns", &Params::columns).text("names of the layer's numbers, which the .csv file then holds too").in_recipes();
-  d.params.add("probabilities", &Params::probabilities).text("the .csv file holds the sigmoid of each number").in_recipes();
+  d.params.add("columns", &Params::columns).text("names of the layer's numbers, added to the .csv file").in_recipes();
+  d.params.add("probabilities", &Params::probabilities).text("write the sigmoid of each number into the .csv file").in_recipes();
 }
 
 void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {

@@ -23,9 +23,9 @@ namespace millrace {
 // sample has a row of NaN, and the reason in the column `error` of the CSV file.
 //
 // Ports: in, Predictions. A requested output is not fused with the next layer, so values may differ in the last digits.
-// Threading: rows are written on a separate thread (PredictionLine). Errors: a layer that the network does not have, a name of
-// unknown format: ErrorKind::usage, before the run. An unwritable folder (in open()) or a full disk: ErrorKind::storage. The
-// files appear under their names when a pass is complete.
+// Threading: rows are written on a separate thread (PredictionLine).
+// Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. An unwritable
+// folder (in open()) or a full disk: ErrorKind::storage. The files appear under their names when a pass is complete.
 class WriteFeatures : public Stage {
  public:
   struct Params {

@@ -18,15 +18,15 @@ struct PictureParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("folder", &Params::folder).text("a folder in the run's folder, or an absolute path");
+    set.add("folder", &Params::folder).text("folder in the run's folder, or an absolute path");
     set.add("names", &Params::names)
         .choices({"stem", "number", "path"})
         .text(
-            "of the files. stem: a/7.jpg becomes 7.png; number: with the sample's number in the source before it, "
-            "00000041-7.png; path: a/7.png, in folders as the images lie in `below`")
+            "file names. stem: a/7.jpg becomes 7.png; number: 00000041-7.png, with the sample's number in the source; path: "
+            "a/7.png, in folders as below `below`")
         .in_recipes();
     set.add("below", &Params::below)
-        .text("with names = \"path\": the folder or URL whose folders are kept; images from elsewhere keep all of their path");
+        .text("names = \"path\": folder or URL whose subfolders are kept; images elsewhere keep their path");
   }
 };
 

@@ -22,10 +22,10 @@ namespace millrace {
 //
 // Values become pixels with the input's mean and deviation (OutputPixels), the scale that a network learns from target images.
 //
-// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out; quarantine.jsonl names them. Threading:
-// pictures are made and written on a separate thread (PredictionLine), in order of the source. Errors: a result that is not a
-// picture: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk: ErrorKind::storage. Two samples
-// of one name: ErrorKind::usage. Each file appears under its name when it is complete.
+// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out; quarantine.jsonl names them.
+// Threading: pictures are made and written on a separate thread (PredictionLine), in order of the source.
+// Errors: a result that is not a picture: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk:
+// ErrorKind::storage. Two samples of one name: ErrorKind::usage. Each file appears under its name when it is complete.
 class WriteImages : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {

@@ -147,7 +147,7 @@ TEST_F(WriteImagesTest, RefusesWhatIsNoPicture) {
   EXPECT_EQ(testkit::error_of([&] { made<WriteImages>(); }).kind(), ErrorKind::usage);
 }
 
-// A limit on the size of files stands for a disk that is full.
+// A limit on file sizes simulates a full disk.
 TEST_F(WriteImagesTest, AFullDiskIsNamedAndNothingIsHalfWritten) {
   const auto harness = made<WriteImages>();
   rlimit before{};

@@ -25,29 +25,27 @@ void refuse_margin(const Shape& output, ImageShape window) {
 }  // namespace
 
 void WriteMasks::describe(StageDescription<Params>& d) {
-  d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
+  d.name("write_masks").text("Writes each pixel's most probable class, a PNG file per image.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"map"});
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)
       .choices({"ids", "labels", "colours", "overlay"})
       .text(
-          "ids: grey values are class numbers; labels: they are those of label images; colours: class numbers as indices into a "
-          "palette; overlay: colours over the image")
+          "ids: grey class numbers; labels: values of label images; colours: class numbers as palette indices; overlay: colours "
+          "over the image")
       .in_recipes();
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
-      .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it")
+      .text("picture size. network: its input; source: the image file, 255 outside the network's view")
       .in_recipes();
   d.params.add("labels", &Params::labels)
       .range(0, 255)
-      .text("with picture = \"labels\": the value of each class; without: the first of the ids that the source names for it")
+      .text("picture = \"labels\": value of each class; default: its first id in the source")
       .in_recipes();
   d.params.add("colours", &Params::colours)
-      .text(
-          "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
-          "challenge")
+      .text("\"#rrggbb\" for each class; default: those of the source or the weights, else PASCAL VOC's")
       .in_recipes();
-  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay").in_recipes();
+  d.params.add("opacity", &Params::opacity).range(0, 1).text("opacity of overlay colours").in_recipes();
 }
 
 void WriteMasks::request(const Params& params, const StageSite&, CompileRequest& request) {

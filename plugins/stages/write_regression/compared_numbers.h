@@ -25,18 +25,17 @@ struct ComparisonParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("folder", &Params::folder)
-        .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
-    set.add("columns", &Params::columns).text("names of the numbers; without them they are numbered");
+    set.add("folder", &Params::folder).text("folder for CSV files and pictures, in the run's folder or an absolute path");
+    set.add("columns", &Params::columns).text("names of the numbers; default: their positions");
     set.add("mistakes", &Params::mistakes)
         .range(0, 100)
         .unit("images")
-        .text("how many images of the largest errors are drawn on a sheet; 0: no sheet")
+        .text("images of the largest errors on a sheet; 0: no sheet")
         .in_recipes();
     set.add("predictions", &Params::predictions)
         .range(0, 100)
         .unit("images")
-        .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
+        .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
         .in_recipes();
   }
 };

@@ -15,8 +15,7 @@ namespace millrace {
 struct ColumnErrors {
   std::size_t count = 0, not_finite = 0;  // `count`: finite ones
   double rmse = 0, mae = 0;
-  std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; empty if all targets are
-                                    // equal
+  std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; empty for equal targets
 
   static ColumnErrors of(const std::vector<drawing::Point>& pairs);  // x: target, y: prediction
 };

@@ -60,14 +60,13 @@ std::vector<std::size_t> drawn_labels(const std::vector<LabelFigures>& labels) {
 void WriteLabelScores::describe(StageDescription<Params>& d) {
   d.name("write_label_scores")
       .text(
-          "Compares predicted labels, several an image, with those of the samples: precision, recall, F1 and average precision "
-          "of "
-          "each label, sheets.");
+          "Compares predicted labels, several per image, with the samples': precision, recall, F1 and average precision of each "
+          "label, sheets.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
   ComparisonParams::describe(d.params);
   d.params.add("threshold", &Params::threshold)
       .range(0.001, 0.999)
-      .text("a label is predicted where the sigmoid of its output is above it")
+      .text("predict labels whose sigmoid exceeds this")
       .in_recipes();
 }
 

@@ -39,8 +39,7 @@ std::vector<drawing::Caption> captions_of(const NumberRow& row, const std::vecto
 
 void WriteRegression::describe(StageDescription<Params>& d) {
   d.name("write_regression")
-      .text(
-          "Compares predicted numbers with those of the samples: errors of each, a scatter of predictions over targets, sheets.");
+      .text("Compares predicted numbers with the samples': errors of each, a scatter of predictions over targets, sheets.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
   Params::describe(d.params);
 }

@@ -10,9 +10,10 @@ namespace millrace {
 //
 // Links are followed; cyclic and dangling links are errors. Listings contain only files and folders, not sockets or devices. A
 // version is the time of the last change, in nanoseconds, and the size. Ownership: none; no file stays open between calls.
-// Threading: no state, any number of threads. Errors: see Storage; permanent errors (missing, forbidden) are ErrorKind::data, as
-// is a file larger than the machine's memory; errors that may pass (a disk error, too many open files) are ErrorKind::storage,
-// and lack of memory is ErrorKind::run. There are no retries: a local file that failed once fails again.
+// Threading: no state, any number of threads.
+// Errors: see Storage; permanent errors (missing, forbidden) are ErrorKind::data, as is a file larger than the machine's memory;
+// errors that may pass (a disk error, too many open files) are ErrorKind::storage, and lack of memory is ErrorKind::run. There
+// are no retries: a local file that failed once fails again.
 class FileStorage : public Storage {
  public:
   Kind look(const std::string& url) override;

@@ -2,8 +2,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <thread>
-
 #include "file_storage.h"
 #include "millrace/sample.h"
 #include "testkit/few_addresses.h"
@@ -278,7 +276,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   const std::string no_handle = kind_of(path);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(no_handle, "storage: cannot open '" + path + "': Too many open files");
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their allocators ignore this limit
   const std::string large = folder / "large.jpg";
   folder.write("large.jpg", "");
   fs::resize_file(large, 64 << 20);
@@ -291,7 +289,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
 #endif
   const std::string huge = folder / "huge.jpg";
   folder.write("huge.jpg", "");
-  std::error_code refused;  // some file systems know no such size
+  std::error_code refused;  // some file systems do not support this size
   fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
   if (!refused) {
     EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than there is memory");

@@ -70,7 +70,7 @@ class Walk {
   struct Parent {
     dev_t device;
     ino_t inode;
-    std::size_t length;  // of its path
+    std::size_t length;  // length of its path
   };
 
   Folder enter() {

@@ -48,8 +48,7 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
     request.use_netrc = is_same_origin(first, at);
     request.nearest = request.use_netrc ? web::Reach::link : nearest;
     const web::Reach reach = web::reach_of(host_of(at)).value_or(web::Reach::world);
-    if (reach < request.nearest) throw Refusal{ErrorKind::storage, web::refused_redirect(reach)};  // a proxy would make the
-                                                                                                   // request for us
+    if (reach < request.nearest) throw Refusal{ErrorKind::storage, web::refused_redirect(reach)};  // a proxy would do it
     web::HttpReply reply = http_.perform(request);
     nearest = std::max(nearest, reply.from);
     const int status = reply.head.status;

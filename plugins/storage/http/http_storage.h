@@ -22,11 +22,12 @@ namespace millrace::http {
 //   CURL_CA_BUNDLE, SSL_CERT_FILE                   certificates that https trusts; default: the system's
 //   http_proxy, https_proxy, all_proxy, no_proxy    proxies, as in libcurl
 //
-// A name and a password for a host come from ~/.netrc. A URL that holds them is refused. Redirects: at most five, to any host,
-// but not from https to http, nor to an address of less reach (web::Reach). A password is sent only to the URL's host. Network
-// and server faults are retried after a pause; bytes already read are kept if the server supports ranges. Refusals (401, 403,
-// 404) are not retried. One read never mixes two versions of a file. Version of a file: its ETag, or else its Last-Modified date;
-// empty if the server sends neither. Threading: thread-safe; each active read uses its own connection, which later reads reuse.
+// A name and a password for a host come from ~/.netrc. A URL that holds them is refused.
+// Redirects: at most five, to any host, but not from https to http, nor to an address of less reach (web::Reach). A password is
+// sent only to the URL's host. Network and server faults are retried after a pause; bytes already read are kept if the server
+// supports ranges. Refusals (401, 403, 404) are not retried. One read never mixes two versions of a file. Version of a file: its
+// ETag, or else its Last-Modified date; empty if the server sends neither. Threading: thread-safe; each active read uses its own
+// connection, which later reads reuse.
 class HttpStorage final : public Storage {
  public:
   explicit HttpStorage(web::Environment environment = web::process_environment);

@@ -34,10 +34,11 @@ namespace millrace::s3 {
 //   MILLRACE_S3_CACHE, MILLRACE_S3_CACHE_SIZE                     a folder, and its maximum size (10 GB); default: no cache
 //
 // Faults of the network and of the server (time-outs, resets, 5xx, throttling, short or wrong replies) are retried after a pause;
-// refusals (403, 404, a wrong region) are not. One read never mixes two versions of an object. Cache: an object that this process
-// listed, looked up or read before comes from there without a request, in that version; others are looked up first. It costs
-// about 60 bytes of memory per listed object. Writing: see Upload. Threading: thread-safe; each active read uses its own
-// connections, which later reads reuse.
+// refusals (403, 404, a wrong region) are not. One read never mixes two versions of an object.
+// Cache: an object that this process listed, looked up or read before comes from there without a request, in that version; others
+// are looked up first. It costs about 60 bytes of memory per listed object.
+// Writing: see Upload.
+// Threading: thread-safe; each active read uses its own connections, which later reads reuse.
 class S3 : public Storage, public ListsNames {
  public:
   explicit S3(Environment environment = process_environment);

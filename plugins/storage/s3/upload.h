@@ -38,7 +38,7 @@ class Upload final : public Storage::Writer {
   const std::function<void()> done_;
   std::vector<std::uint8_t> part_;  // not sent yet
   std::string upload_;              // the id; empty if none is open
-  std::vector<std::string> etags_;  // of the parts already sent
+  std::vector<std::string> etags_;  // by part already sent
   std::uint64_t bytes_ = 0;         // total
 };
 

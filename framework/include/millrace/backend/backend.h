@@ -270,10 +270,11 @@ struct DeviceInfo {
   std::string name;                                          // the manufacturer's model name
   std::string uuid;                                          // "GPU-8f6d..."; empty if devices have none
   std::size_t memory = 0;                                    // bytes
-  bool bf16 = true;                                          // can compute in bf16; otherwise compile() refuses it
-  bool native_bf16 = false;                                  // multiplies bf16 faster than float32
-  std::vector<std::pair<std::string, std::string>> details;  // shown by `pipeline-inspect devices`
-  // Versions of its libraries and driver: {"oneDNN", "2.6.3"}. Results may depend on them.
+  std::size_t cache = 0;                                     // bytes of the cache that all its units share; 0: not known
+  bool bf16 = true;                                          // computes in bf16 at all; else compile() refuses it
+  bool native_bf16 = false;                                  // multiplies bf16 at more than float32's speed
+  std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
+  // Versions of the libraries and the driver that it computes with: {"oneDNN", "2.6.3"}. Results may depend on them.
   std::vector<std::pair<std::string, std::string>> versions;
 };
 

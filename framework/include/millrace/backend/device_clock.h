@@ -32,7 +32,7 @@ class DeviceClock {
       const std::lock_guard lock(totals_->mutex);
       totals_->under_way.push_back(begin);
     }
-    done->then([totals = totals_, samples] {
+    done->then([totals = totals_, samples](const Error*) {
       const std::lock_guard lock(totals->mutex);
       const std::uint64_t end = std::max(now_ticks(), totals->last_end);
       totals->ticks += totals->until(end);
@@ -45,7 +45,7 @@ class DeviceClock {
   // Adds work that begins when `after` is complete (null: at once).
   void watch_behind(const Ref<Event>& after, const Ref<Event>& done) {
     if (!after || after->complete()) return watch(done, now_ticks(), 0);
-    after->then([clock = *this, done]() mutable { clock.watch(done, now_ticks(), 0); });
+    after->then([clock = *this, done](const Error*) mutable { clock.watch(done, now_ticks(), 0); });
   }
 
   Stage::DeviceWork work() const {

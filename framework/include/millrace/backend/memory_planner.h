@@ -46,10 +46,8 @@ class MemoryPlanner {
   struct Value {
     Spec spec;
     TensorId tensor = kNoTensor;
-    TensorId gradient = kNoTensor;  // created by the first operation whose backward contributes to it
-    bool reads_two = false;         // the operation that computes the value also reads a second gradient and adds it itself
-    TensorId second = kNoTensor;    // the second gradient
-    int readers = 0;                // number of operations
+    TensorId gradient = kNoTensor;  // given by the first operation whose backward contributes to it
+    int readers = 0;                // operations
     bool needs_gradient = false;    // something before it is trained
   };
 

@@ -17,8 +17,9 @@ class Readback {
   // `device` outlives the readback.
   Readback(Device& device, std::size_t bytes) : device_(device), bytes_(bytes) {}
 
-  // Copies the bytes at `source`, in device memory, as work already submitted to `stream` leaves them. Then calls `known` with
-  // the copy, on a thread of the device; an exception ends the run. The graph does not finish before that.
+  // Copies the bytes at `source`, memory of the device, as work on `stream` that has been submitted leaves them. Then calls
+  // `known` with the copy, on a thread of the device; what it throws ends the run. The graph does not end before. If the device
+  // fails, `known` is not called and the failure ends the run.
   void read(Stream& stream, const void* source, Output& output, std::function<void(const std::uint8_t* bytes)> known);
 
  private:

@@ -18,6 +18,10 @@ class Diagnostics {
   std::string text() const;   // sorted by position, one "file:line:column: message" per line
   void throw_if_any() const;  // Error(ErrorKind::usage, text())
 
+  // Whether the next message should name the nearest name. Searching takes time, so only the first mistakes do it.
+  static constexpr std::size_t kMaxNearest = 50;
+  bool names_nearest() const { return size() < kMaxNearest; }
+
   struct Entry {
     Position at;
     std::string message;

@@ -9,14 +9,19 @@
 
 namespace millrace {
 
-// A point in a stream's work. Thread-safe.
+class Error;
+
+// A point in a stream's work: complete when the work before it is done, or when the device has failed, so that nothing waits for
+// ever. After a failure the results of that work must not be used: memory of the host holds whatever was there before.
+// Thread-safe.
 class Event : public Payload {
  public:
-  virtual bool complete() const = 0;
-  virtual void wait() const = 0;  // blocks the host; not for the graph's workers
-  // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. `done` must be short and must not
-  // throw.
-  virtual void then(std::function<void()> done) = 0;
+  virtual bool complete() const = 0;  // a failure counts
+  virtual void wait() const = 0;      // blocks the host; not on a worker of the graph. Throws the failure
+  // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. It is short and must not throw.
+  // `failure`: null when the work is done.
+  using Callback = std::function<void(const Error* failure)>;
+  virtual void then(Callback done) = 0;
 };
 
 // Circulates, one per graph: the next step's forward may be submitted when the last Ref to it is released. Held by the buckets of

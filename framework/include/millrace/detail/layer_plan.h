@@ -25,11 +25,15 @@ struct Parameter {
   std::string name;  // "layer1.0.conv1.weight"
   Shape shape;
   Initialiser initialiser;
-  bool trainable = true;    // false: no gradient, no updates
-  bool statistic = false;   // a running statistic: a state, never trained or decayed
-  bool unused = false;      // belongs to a layer that no loss depends on: not trained, and weight files may omit it
-  double rate_factor = 1;   // multiplies the learning rate
-  double decay_factor = 1;  // multiplies the weight decay
+  bool trainable = true;    // false: neither gradient nor update
+  bool statistic = false;   // a running statistic: state, but not trained and never decayed
+  bool unused = false;      // of a layer that leads to no loss: not trained, and a file of weights need not have it
+  double rate_factor = 1;   // of the learning rate
+  double decay_factor = 1;  // of the weight decay
+  // The name and the shape in files of weights, where those differ (`stored_as`, network/load.h). The order of values is the
+  // same.
+  std::string stored_name = {};
+  Shape stored_shape = {};
 };
 
 // A value passed between layers: a layer's output, by the layer's index and the output's index among its outputs. Network::kInput

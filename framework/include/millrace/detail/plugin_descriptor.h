@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 25;
+inline constexpr std::uint32_t kAbiVersion = 26;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.

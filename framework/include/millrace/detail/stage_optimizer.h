@@ -21,8 +21,7 @@ struct OptimizerParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("type", &OptimizerParams::optimizer)
-        .text("how a gradient changes a parameter; the optimizer's own keys stand in this table too");
+    set.add("type", &OptimizerParams::optimizer).text("update rule; the optimizer's own keys belong in this table too");
   }
 };
 // Makes the optimizer of the stage's table, or of a table in a list called `list`; null if such a table names none. Throws

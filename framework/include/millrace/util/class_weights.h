@@ -19,13 +19,12 @@ class ClassWeights {
  public:
   // The text of the parameter. The framework replaces words and names by numbers before the loss is made.
   static constexpr const char* kText =
-      "one for each class, of what has that class; a table names some, { cat = 5 }, and the others have 1; \"balanced\": samples / "
-      "(classes * samples of the class), of the first graph's data; without: 1";
+      "weight per class, or a table such as { cat = 5 }, default 1; \"balanced\": samples / (classes * samples of the class), "
+      "over the first graph's data";
   // For losses of LossTarget::classes.
   static constexpr const char* kTextOfPixels =
-      "one for each class, of the pixels of that class; a table names some, { cat = 5 }, and the others have 1; "
-      "\"median-frequency\": counted over the first graph's label images "
-      "(arXiv 1411.4734); without: 1";
+      "weight per class, or a table such as { cat = 5 }, default 1; \"median-frequency\": from the first graph's label images "
+      "(arXiv 1411.4734)";
   // Throws Error(usage) for a number below 0, or if all are 0.
   explicit ClassWeights(const std::vector<double>& numbers);
 

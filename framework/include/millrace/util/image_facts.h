@@ -1,6 +1,9 @@
 // Properties of an image's file before preparation, to warn when a network receives files unlike its training data.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "millrace/sample.h"
@@ -11,10 +14,19 @@ struct ImageFacts {
   std::string_view format = {};  // "JPEG", "PNG"; "pixels" if the source delivers pixels
   int height = 0, width = 0;     // upright, if the stage turns images
   int channels = 0;              // as stored: 1 grey, 2 grey and alpha, 3 colours, 4 colours and alpha, or inks
-  int bits = 0;                  // per value
-  int orientation = 1;           // EXIF orientation by which the stage turns it upright
-  double mean = 0, deviation = 0, least = 0, most = 0;  // statistics of its values, 0 ... 1, in a small version of the image
+  int bits = 0;                  // of a value
+  int orientation = 1;           // by which the stage turns it upright, as EXIF has it
+  double mean = 0, deviation = 0, least = 0, most = 0;  // of its values, 0 ... 1, in a small version of the image
+  // What the file was that this one was made of, where `pipeline-data pack` has shrunk it or written it anew; 0: it was not.
+  struct Origin {
+    int height = 0, width = 0, channels = 0, bits = 0;
+  };
+  Origin origin = {};
 };
+
+// What `pack` notes of it, in a comment of the JPEG that it writes, and what the first bytes of a file say of it.
+std::string origin_comment(const ImageFacts::Origin& origin);
+ImageFacts::Origin origin_in(std::span<const std::uint8_t> file);
 
 // A stage that decodes files implements this too.
 class KnowsImageFacts {

@@ -36,8 +36,8 @@ class MomentsOptimizer {
   template <class P>
   static void describe_moments(OptimizerDescription<P>& d) {
     d.state("momentum").state("variance").momentum(&Params::beta1);
-    d.params.add("beta1", &Params::beta1).range(0, 1).text("share of the mean gradient that stays; below 1");
-    d.params.add("beta2", &Params::beta2).range(0, 1).text("share of the mean squared gradient that stays; below 1");
+    d.params.add("beta1", &Params::beta1).range(0, 1).text("decay rate of the mean gradient; below 1");
+    d.params.add("beta2", &Params::beta2).range(0, 1).text("decay rate of the mean squared gradient; below 1");
     d.params.add("epsilon", &Params::epsilon).range(0).text("added to the root of the mean square; above 0");
   }
   Moments moments(const UpdateTime& time) const {

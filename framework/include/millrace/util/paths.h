@@ -16,8 +16,11 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
 // and for an invalid escape.
 std::string file_url_path(std::string_view url);
 
-// Why an existing name cannot be read: "is a link to '../val', which leads nowhere", "cannot be looked at: Permission denied". ""
-// if it can be, or nothing has this name.
+// The same of what is written, which lies on this machine: Error(usage), which begins with `what`, for URLs of other schemes.
+std::string local_path(std::string_view what, std::string_view path);
+
+// Why nothing can be read under a name that is there: "is a link to '../val', which leads nowhere", "cannot be looked at:
+// Permission denied". "": something can be, or nothing has this name.
 std::string why_unreachable(const std::filesystem::path& path);
 
 bool is_absent(const std::filesystem::path& path);         // nothing has this name; true for URLs of other schemes

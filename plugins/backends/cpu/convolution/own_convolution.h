@@ -42,8 +42,8 @@ class OwnConvolution : public Operation {
   bool has_gradient_ = false;
 };
 
-// ---- Checks (primitive_checks.h) ---- One pass of a node's convolution, on one sample per thread. Weights are float32 in the
-// network's order.
+// ---- Checks (primitive_checks.h) ----
+// One pass of a node's convolution, on one sample per thread. Weights are float32 in the network's order.
 struct OwnTrial : Trial {
   std::string text;  // one line
   MapSpec input, output;

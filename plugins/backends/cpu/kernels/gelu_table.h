@@ -11,7 +11,7 @@ struct PiecewiseTable {
   static constexpr int kIntervals = 16, kCoefficients = 6;
   static constexpr float kWidth = 0.40625F;                  // 13/32: the middles of intervals are exact
   static constexpr float kLimit = 6.4999F;                   // arguments are clamped here, inside the last interval
-  alignas(64) float coefficient[kCoefficients][kIntervals];  // of (|x| - middle of the interval) ^ row
+  alignas(64) float coefficient[kCoefficients][kIntervals];  // by power of (|x| - middle of the interval)
 };
 
 struct GeluTables {

@@ -19,8 +19,7 @@ class PixelTable {
   PixelTable(const std::vector<double>& mean, const std::vector<double>& deviation);  // by channel
   explicit PixelTable(const Network& network) : PixelTable(network.mean, network.deviation) {}
   const float* channel(std::int64_t c) const { return values_.data() + c * 256; }
-  float grey_level(std::int64_t c) const { return (channel(c)[255] - channel(c)[0]) / 255; }  // the result of one level's
-                                                                                              // difference
+  float grey_level(std::int64_t c) const { return (channel(c)[255] - channel(c)[0]) / 255; }  // one level's difference
 
  private:
   std::vector<float> values_;

@@ -102,8 +102,8 @@ struct NormalisationKernels {
   // all replicas that share statistics. dx may be dy or x. After a pass 1 that wrote g, call it with dy = g and Activation::none.
   void (*normalise_backward)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                              double count, const Map& dx);
-  // Pass 2 with the backward of a max pooling before the normalisation: dx is the pooling's input. REQUIRES: windows do not
-  // overlap (kernel <= stride), and have no wide index.
+  // Pass 2 with the backward of a max pooling before the normalisation: dx is the pooling's input.
+  // REQUIRES: windows do not overlap (kernel <= stride), and have no wide index.
   void (*normalise_backward_unpool)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                                     double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
 };

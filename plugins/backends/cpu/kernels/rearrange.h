@@ -1,5 +1,5 @@
-// Rare or small passes, for any layout: copies between channels, layouts and types. Threading: the caller's OpenMP team; results
-// do not depend on it.
+// Rare or small passes, for any layout: copies between channels, layouts and types.
+// Threading: the caller's OpenMP team; results do not depend on it.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ void to_phases(const Map& from, std::int64_t rows, std::int64_t columns, const M
 void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
 
 // Several images of a map side by side, as one wide image: to.n = from.n / images, rounded up. Gaps, the rest of a row, and
-// missing images are zero. REQUIRES: equal channels, heights, types and layouts; period >= from.width; to.width >= (images - 1) *
-// period + from.width.
+// missing images are zero.
+// REQUIRES: equal channels, heights, types and layouts; period >= from.width; to.width >= (images - 1) * period + from.width.
 struct SideBySide {
   std::int64_t images = 1;  // per row
   std::int64_t period = 0;  // distance in columns

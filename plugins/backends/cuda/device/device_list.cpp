@@ -104,7 +104,8 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   info.index = index;
   info.name = properties.name;
   info.memory = properties.totalGlobalMem;
-  const bool slice = nvml != nullptr && nvml->knows(uuid_text(properties.uuid, true));  // not in CUDA's properties
+  info.cache = static_cast<std::size_t>(properties.l2CacheSize);
+  const bool slice = nvml != nullptr && nvml->knows(uuid_text(properties.uuid, true));  // CUDA's properties do not say
   info.uuid = uuid_text(properties.uuid, slice);
   info.native_bf16 = properties.major * 10 + properties.minor >= kLeastCapability;
   char bus[32] = {};

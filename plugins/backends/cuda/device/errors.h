@@ -3,9 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "millrace/error.h"
 
@@ -17,12 +19,19 @@ inline std::string place(const std::source_location& where) {
   return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), where.line());
 }
 
-// Throws Error(device) with the failed call, the reason and the place. `call` may include the purpose: "cudaMalloc of the arena".
+// Which call failed, why, and where; nothing after success. `call` may say what it was for: "cudaMalloc of the arena".
+inline std::optional<Error> error_of(cudaError_t status, std::string_view call,
+                                     const std::source_location& where = std::source_location::current()) {
+  if (status == cudaSuccess) return std::nullopt;
+  cudaGetLastError();  // an error that is not sticky must not be found again by the next launch's check
+  return Error(ErrorKind::device,
+               fmt::format("{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where)));
+}
+
+// Throws the same.
 inline void check(cudaError_t status, std::string_view call,
                   const std::source_location& where = std::source_location::current()) {
-  if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears an error that is not sticky, so that the next launch's check does not report it again
-  fail(ErrorKind::device, "{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where));
+  if (std::optional<Error> error = error_of(status, call, where)) throw std::move(*error);
 }
 
 // Selects this device for all later calls on this thread. Not undone on return: restoring the former device would make CUDA open

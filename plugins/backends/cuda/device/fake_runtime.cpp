@@ -18,7 +18,7 @@ struct CUstream_st {
   std::vector<CUevent_st*> external;  // recorded by the current capture
 };
 struct CUevent_st {
-  std::uint64_t ticket = 0;  // of the work before it
+  std::uint64_t ticket = 0;  // ticket of the work before it
 };
 struct CUgraph_st {
   std::vector<CUevent_st*> external;  // re-recorded by each launch

@@ -33,7 +33,7 @@ struct ColumnShare {
   RowWalk rows;
 };
 struct ColumnPlace {
-  std::int64_t parts = 1, part = 0;  // of the rows
+  std::int64_t parts = 1, part = 0;  // part `part` of `parts` of the rows
   std::int64_t side = 0;             // index of the block among those side by side
   int thread = 0;
 };

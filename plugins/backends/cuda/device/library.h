@@ -23,7 +23,7 @@ class Library {
   F* symbol(const char* name) const {
     return reinterpret_cast<F*>(find(name));
   }
-  const std::string& path() const { return path_; }  // of the loaded file
+  const std::string& path() const { return path_; }  // the loaded file
 
  private:
   void* find(const char* name) const;

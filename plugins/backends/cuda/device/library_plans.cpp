@@ -64,7 +64,7 @@ LibraryPlanner::~LibraryPlanner() {
   cudaSetDevice(machine_.info().index);  // for the libraries' destructors
 }
 
-// ---- What is opened once ----
+// ---- State opened once ----
 
 void LibraryPlanner::open_cudnn() {
   auto& cudnn = libraries_->cudnn;
@@ -102,7 +102,7 @@ Queue& LibraryPlanner::trials() {
 
 // Everything that may change the choice except device and versions, which are in the file's name.
 std::string LibraryPlanner::key(const std::string& text) const {
-  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured" : "",
+  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured uncached" : "",
                      options_.deterministic ? ", deterministic" : "", options_.compiles ? "" : ", nothing compiled",
                      options_.workspace_limit);
 }

@@ -36,7 +36,7 @@ class LibraryPlanner {
   // Throw Error(usage) if the library has no engine, Error(device) if it is missing or fails.
   std::shared_ptr<const LibraryPlan> convolution(const ConvolutionShape& shape);
   std::shared_ptr<const LibraryPlan> linear(const LinearShape& shape);
-  std::string record() const { return record_.text(); }  // of all choices, for a later run
+  std::string record() const { return record_.text(); }  // all choices, for a later run
 
  private:
   using Saved = std::optional<std::string>;

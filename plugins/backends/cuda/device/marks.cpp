@@ -5,6 +5,16 @@
 #include "errors.h"
 
 namespace millrace::cuda {
+namespace {
+
+constexpr const char* kWaiting = "waiting for the device (cudaEventSynchronize)";
+
+void report(cudaError_t status, const Event::Callback& done) {
+  const std::optional<Error> failure = error_of(status, kWaiting);
+  done(failure ? &*failure : nullptr);
+}
+
+}  // namespace
 
 CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
     : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
@@ -28,17 +38,20 @@ bool CudaMark::complete() const {
 
 void CudaMark::wait() const {
   use_device(marks_->device());
-  check(cudaEventSynchronize(event_), "waiting for the device (cudaEventSynchronize)");
+  check(cudaEventSynchronize(event_), kWaiting);
 }
 
-void CudaMark::then(std::function<void()> done) {
-  if (!complete()) {
+void CudaMark::then(Callback done) {
+  cudaSetDevice(marks_->device());
+  cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
     Marks::Waiting waiting{Ref<CudaMark>(this), std::move(done)};
     if (marks_->add(waiting)) return;
     done = std::move(waiting.done);
-    cudaEventSynchronize(event_);
+    status = cudaEventSynchronize(event_);
   }
-  done();
+  report(status, done);
 }
 
 bool RecordedMark::complete() const {
@@ -50,9 +63,9 @@ void RecordedMark::wait() const {
   if (const Ref<CudaMark> latest = end()) latest->wait();
 }
 
-void RecordedMark::then(std::function<void()> done) {
+void RecordedMark::then(Callback done) {
   if (const Ref<CudaMark> latest = end()) return latest->then(std::move(done));
-  done();
+  done(nullptr);
 }
 
 void RecordedMark::launched(Ref<CudaMark> end) {
@@ -137,8 +150,7 @@ void Marks::loop() {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    cudaEventSynchronize(next.mark->native());  // the caller gets a device's error from wait() or later calls
-    next.done();
+    report(cudaEventSynchronize(next.mark->native()), next.done);
     next = {};
     lock.lock();
   }

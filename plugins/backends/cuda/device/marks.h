@@ -17,15 +17,14 @@ namespace millrace::cuda {
 
 class Marks;
 
-// Thread-safe. A device error completes it, since CUDA keeps such an error and every later call returns it: complete() is then
-// true, wait() throws, and then()'s callbacks are called: callbacks that use a result must call wait() first.
+// Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it.
 class CudaMark : public Event {
  public:
   explicit CudaMark(std::shared_ptr<Marks> marks, bool timed = false);
   ~CudaMark() override;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
   cudaEvent_t native() const { return event_; }
 
  private:
@@ -42,7 +41,7 @@ class RecordedMark final : public CudaMark {
   using CudaMark::CudaMark;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
   void launched(Ref<CudaMark> end);
 
  private:
@@ -76,7 +75,7 @@ class Marks : public std::enable_shared_from_this<Marks> {
   friend class CudaMark;
   struct Waiting {
     Ref<CudaMark> mark;
-    std::function<void()> done;
+    Event::Callback done;
   };
 
   explicit Marks(int device) : device_(device) {}

@@ -153,16 +153,15 @@ struct FinishSums {
   void visit_results(Visitor& v) const;  // all except partial
 };
 
-// With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
-// is recomputed; after an addition its sign comes from `positive` or y (ReLU), or the residual is needed (GELU). dy + more is
-// rounded to T, as in Add. With `pooled`, for a ReLU without addition, dy comes from a max pooling after it.
+// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
+// is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
+// With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes on.
 template <class T>
 struct NormaliseBackwardSums {
   static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "normalise backward sums";
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
-  const T* more = nullptr;                    // after an addition: a second gradient; null: none
   PooledGradient<T> pooled = {};              // instead of dy
   const T *y = nullptr, *residual = nullptr;  // after an addition: y for ReLU, residual for GELU
   const std::uint8_t* positive = nullptr;     // for ReLU, instead of y: written by Normalise

@@ -264,8 +264,7 @@ void Convert<From, To>::accesses(Visitor& v) const {
 
 MILLRACE_HD void SumArrays::operator()(std::int64_t i) const {
   float sum = sources[0][i];
-  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // constant length: indexing an argument array by a variable would move it to
-                                                     // memory
+  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // constant length: no variable may index an array of arguments
     if (s < count) sum += sources[s][i];
   }
   destination[i] = sum;

@@ -143,7 +143,7 @@ MILLRACE_HD PoolSpan windows_of_pixel(std::int32_t at, std::int32_t kernel, std:
 }
 
 template <class Index>
-struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndices {  // of a pack
+struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndices {  // a pack of indices
   Index values[kPack];
 };
 

@@ -23,8 +23,7 @@ class Normalisation final : public Operation {
   void plan(Planner& planner) override {
     training_ = planner.training();
     const MapSpec spec = planner.value(input()).spec;
-    Value& output = plan_output(planner, spec.type, pools() ? kNoResidual : input());
-    output.reads_two = masks();
+    const Value& output = plan_output(planner, spec.type, pools() ? kNoResidual : input());
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
     plan_pool(planner, spec, output.spec);
     planner.use(planner.value(input()).tensor);
@@ -57,9 +56,7 @@ class Normalisation final : public Operation {
     sums_at_ = SumsPlan::of(planner, compile_context_, planner.value(input()).spec, 2);
     d_scale_at_ = planner.tensor(channel_bytes_);
     d_shift_at_ = planner.tensor(channel_bytes_);
-    second_at_ = output.second;
-    if (second_at_ != kNoTensor) planner.use(second_at_);
-    bool gradient_is_free = !pools();  // the input's gradient may overwrite it
+    bool gradient_is_free = !pools();  // may be overwritten by the gradient of the input
     if (has_residual()) {
       if (node_.activation == Activation::relu) planner.use(positive_at_ != kNoTensor ? positive_at_ : output.tensor);
       if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
@@ -84,7 +81,6 @@ class Normalisation final : public Operation {
     index_ = binding.at<std::uint8_t>(index_at_);
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    second_ = binding.at(second_at_);
     sums_ = SumsMemory::of(sums_at_, binding);
     d_scale_ = binding.at<float>(d_scale_at_);
     d_shift_ = binding.at<float>(d_shift_at_);
@@ -227,7 +223,6 @@ class Normalisation final : public Operation {
     NormaliseBackwardSums<T> kernel;
     kernel.x = x_.as<T>();
     take_gradient<T>(kernel);
-    kernel.more = static_cast<const T*>(second_);
     if (has_residual() && node_.activation == Activation::relu && positive_ == nullptr) kernel.y = y_.as<T>();
     kernel.positive = positive_;
     if (has_residual() && node_.activation == Activation::gelu) kernel.residual = residual_.as<T>();
@@ -279,17 +274,16 @@ class Normalisation final : public Operation {
   std::size_t statistics_at_ = 0, channel_bytes_ = 0;
   bool training_ = false, has_gradient_ = false;
   TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, positive_at_ = kNoTensor;
-  TensorId index_at_ = kNoTensor, second_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  TensorId index_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
   SumsPlan moments_at_, sums_at_;
   Planner::Contribution residual_contribution_, input_contribution_;
   GradientTarget d_residual_, d_input_;
   Map x_, y_, residual_, dy_;
   SumsMemory moments_, sums_;
   std::uint8_t* positive_ = nullptr;
-  PoolExtents at_;  // of the pooling after, as window_ and index_
+  PoolExtents at_;  // for the pooling after, as window_ and index_
   PoolWindow window_;
   std::uint8_t* index_ = nullptr;
-  void* second_ = nullptr;  // a gradient to add to dy
   float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;
   float *d_scale_ = nullptr, *d_shift_ = nullptr;
 };

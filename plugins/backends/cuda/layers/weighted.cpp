@@ -47,19 +47,14 @@ void Weighted::plan_backward(Planner& planner) {
   if (wants_gradient(planner, input())) plan_data_gradient(planner, from.spec, dy);
 }
 
-// If another reader has left a gradient, the library adds to it; if it cannot, the next reader adds the two; if that cannot
-// either, they are added here.
+// Where another reader has left a gradient, the library adds to it; if it cannot, the two are added here.
 void Weighted::plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy) {
-  Value& value = planner.value(input());
-  const bool second = value.gradient != kNoTensor;
+  const bool second = planner.value(input()).gradient != kNoTensor;
   Library adding = second && compile_context_.shortcuts.accumulate ? accumulating(from, dy) : nullptr;
   const bool apart = second && adding == nullptr;
   data_ = call(planner, adding ? std::move(adding) : library(Kind::data_gradient, from, dy, Activation::none));
   contribution_ = contribute(planner, input());
-  if (!apart) return;
-  apart_ = planner.tensor(from.bytes());
-  adds_apart_ = !compile_context_.shortcuts.two_gradients || !value.reads_two || value.second != kNoTensor;
-  if (!adds_apart_) value.second = apart_;
+  if (apart) apart_ = planner.tensor(from.bytes());
 }
 
 void Weighted::bind(const Planner& planner, const Binding& binding) {
@@ -175,7 +170,7 @@ void Weighted::data_gradient(Queue& queue) const {
   void* const written = apart ? d_input_apart_ : d_input_.map.data;
   if (leaves_padding() && (apart || !d_input_.add)) queue.zero(written, d_input_.map.spec.bytes());
   run(queue, data_, written, compile_context_.parameters.weights(layer().parameters[0]), library_dy_.data);
-  if (!adds_apart_) return;
+  if (!apart) return;
   with_type(d_input_.map.spec.type, [&]<class T>(T) {
     Add<T> kernel;
     kernel.a = d_input_.map.as<T>();

@@ -44,7 +44,7 @@ class Weighted : public Operation {
   Call call(Planner& planner, Library plan) const;
   void plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy);
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
-  void product(Queue& queue) const;   // of input and weights, with the library's epilogue
+  void product(Queue& queue) const;   // multiplies input and weights, with the library's epilogue
   void finish(Queue& queue) const;    // bias and activation after a mirrored convolution
   void activate(Queue& queue) const;  // the separate activation
   void bias_gradient(Queue& queue) const;
@@ -55,8 +55,7 @@ class Weighted : public Operation {
   TensorId before_ = kNoTensor;  // input of GELU
   SumsPlan bias_sums_;
   TensorId narrow_ = kNoTensor;  // the gradient of a float32 output, in bf16
-  TensorId apart_ = kNoTensor;   // the input's gradient, to be added to another: here, or by the reader of both
-  bool adds_apart_ = false;      // here
+  TensorId apart_ = kNoTensor;   // the input's gradient, to be added to another
   Planner::Contribution contribution_;
   Map x_, y_, pre_activation_, dy_, library_dy_;
   GradientTarget d_input_;

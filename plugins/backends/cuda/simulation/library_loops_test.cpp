@@ -1,4 +1,4 @@
-// What the conformance suite cannot ask of the loops: rounding, refusals, alignment.
+// Convolutions and products against sums by definition, over channels without padding.
 #include "simulation/library_loops.h"
 
 #include <cmath>
@@ -6,7 +6,7 @@
 #include "millrace/error.h"
 #include "simulation/simulation_fixture.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::library_loops_test {
 namespace {
 
 using Index = std::int64_t;
@@ -23,7 +23,7 @@ class LibraryLoops : public SimulationTest {
                                                      : to_float(reinterpret_cast<const Bf16*>(memory)[i]));
   }
 
-  // Runs a plan over operands that `fill` has put values into.
+  // Runs a plan over operands filled by `fill`.
   template <class Shape>
   void run(const Shape& shape) {
     const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape, {});
@@ -114,4 +114,4 @@ TEST_F(LibraryLoops, WantAlignedOperandsAndTheirWorkspace) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::library_loops_test

@@ -29,9 +29,10 @@ class StrictMachine final : public SimulatedMachine {
   DeviceInfo info_;
 };
 
-// MILLRACE_SIMULATED_FAIL: the number, from 1, of the piece of work at which a device is lost; none if unset.
-std::uint64_t operation_to_fail() {
-  const char* const text = std::getenv("MILLRACE_SIMULATED_FAIL");
+// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; MILLRACE_SIMULATED_FAIL_CALL:
+// that of the host's call. Without them none is.
+std::uint64_t number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
@@ -51,14 +52,14 @@ class SimulatedBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Simulation> simulation_ =
-      std::make_shared<Simulation>(SimulationOptions{.fail_operation = operation_to_fail()});
+  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(SimulationOptions{
+      .fail_operation = number_in("MILLRACE_SIMULATED_FAIL"), .fail_call = number_in("MILLRACE_SIMULATED_FAIL_CALL")});
 };
 
 }  // namespace
 }  // namespace millrace::cuda
 
-MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, acted out on the host") {
-  registry.add(millrace::BackendType{{"simulated", "a GPU acted out on the host, which reports every missing wait"},
+MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, simulated on the host") {
+  registry.add(millrace::BackendType{{"simulated", "a GPU simulated on the host, which reports missing waits"},
                                      [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
 }

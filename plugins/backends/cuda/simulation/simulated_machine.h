@@ -73,7 +73,7 @@ class SimulatedMachine : public Machine {
 
  private:
   [[noreturn]] void out_of_memory(std::size_t bytes, const std::string& what) const;
-  std::size_t used() const;
+  std::size_t used(bool on_host = false) const;
   void release(std::byte* memory, const char* call) noexcept;
 
   void choose(const std::string& shape, const PlanChoice& how);

@@ -21,7 +21,7 @@ class SimulatedMark : public Event {
 
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
 
   Simulation& simulation() const { return *simulation_; }
   Ref<testkit::RecordedEvent> event() const;  // null: not launched yet

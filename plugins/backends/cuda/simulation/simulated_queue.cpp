@@ -96,6 +96,7 @@ void SimulatedQueue::run(const LibraryRun& work) {
 
 void SimulatedQueue::submit(const char* name, const std::vector<Named>& memory, std::function<void()> body, bool reads_host) {
   const OneThread alone(*this);
+  simulation_->begin_call(machine_, name_ + "." + name);
   Work work{name_ + "." + name, {}, std::move(body), reads_host};
   for (const Named& named : memory)
     if (named.bytes > 0 && !resolve(work, named)) break;
@@ -200,17 +201,19 @@ void SimulatedQueue::execute(const Work& work, std::uint64_t number, const std::
     if (simulation_->options().computes) work.body();
     if (!simulation_->options().garble.empty() && work.name.ends_with("." + simulation_->options().garble)) garble(work);
   } catch (...) {
-    simulation_->fail_work(std::current_exception());
+    simulation_->fail_work(current_error());
   }
 }
 
 // ---- Marks ----
 
 Ref<RecordedEvent> SimulatedQueue::record() {
+  simulation_->begin_call(machine_, name_ + ".mark");
   auto event = make_ref<RecordedEvent>(simulation_->checker(), simulation_->checker().now(stream_));
   tasks_.submit_always([this, event] {
     if (!simulation_->failed()) delay();
-    event->signal();
+    const std::optional<Error> failure = simulation_->failure();
+    event->signal(failure ? &*failure : nullptr);
   });
   return event;
 }
@@ -236,8 +239,15 @@ void SimulatedQueue::wait(const Ref<Event>& mark) {
   if (!mark || simulation_->strikes(Count::waits, simulation_->options().leave_out_wait)) return;
   if (recording_) return wait_in_recording(mark);
   const auto* ours = dynamic_cast<const SimulatedMark*>(mark.get());
+  simulation_->begin_call(machine_, name_ + ".wait");
   if (ours == nullptr || &ours->simulation() != simulation_.get()) {
-    tasks_.submit_always([mark] { mark->wait(); });
+    tasks_.submit_always([this, mark] {
+      try {
+        mark->wait();
+      } catch (...) {  // of another device: what comes here would compute with what was not written
+        simulation_->fail_work(current_error());
+      }
+    });
   } else if (const Ref<RecordedEvent> event = ours->event()) {
     simulation_->checker().wait(stream_, event->clock());
     tasks_.submit_always([event] { event->wait_as_device(); });

@@ -46,6 +46,7 @@ void SimulatedQueue::launch(Recording& recording) {
   auto* ours = dynamic_cast<SimulatedRecording*>(&recording);
   if (ours == nullptr) fail(ErrorKind::device, "{}: the recording is not of this machine", name_);
   if (recording_) fail(ErrorKind::device, "{}: a recording cannot launch another", name_);
+  simulation_->begin_call(machine_, name_ + ".launch");
   for (const auto& step : ours->steps) std::visit([this](const auto& each) { restore(*simulation_, each); }, step);
   for (auto& step : ours->steps) {
     if (const auto* work = std::get_if<Work>(&step)) {

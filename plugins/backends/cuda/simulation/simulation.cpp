@@ -206,15 +206,27 @@ void Simulation::check_guards(const Allocation& memory) {
 
 // ---- Failure ----
 
-void Simulation::fail_work(std::exception_ptr error) {
+void Simulation::fail_work(const Error& error) {
   const std::scoped_lock lock(failure_mutex_);
-  if (!failure_) failure_ = std::move(error);
+  if (!failure_) failure_ = error;
   failed_ = true;
 }
 
-void Simulation::throw_failure() const {
+std::optional<Error> Simulation::failure() const {
   const std::scoped_lock lock(failure_mutex_);
-  if (failure_) std::rethrow_exception(failure_);
+  return failure_;
+}
+
+void Simulation::throw_failure() const {
+  if (const std::optional<Error> error = failure()) throw Error(*error);
+}
+
+void Simulation::begin_call(int machine, const std::string& call) {
+  const std::uint64_t number = next(Count::calls);
+  if (options_.fail_call == 0) return;
+  if (number == options_.fail_call)
+    fail_work(Error(ErrorKind::device, fmt::format("cuda:{}: {} (call {}) failed", machine, call, number)));
+  throw_failure();
 }
 
 // ---- Queues ----

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/error.h"
 #include "runtime/tried.h"
 #include "simulation/allocations.h"
 #include "simulation/arenas.h"
@@ -28,17 +28,19 @@ enum class Count : std::uint8_t {
   waits,       // Queue::wait for a mark
   host_waits,  // Mark::wait
   callbacks,   // Mark::then
-  tensors,     // in declared arenas
-  operations,  // pieces of work, including those of each launch of a recording
+  tensors,     // of declared arenas
+  operations,  // pieces of work, those of each launch of a recording included
+  calls,       // that submit work, mark a queue, make it wait, or allocate
   kinds
 };
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
   std::chrono::microseconds longest_delay{200};
-  std::uint32_t delay_one_in = 8;             // average number of pieces of work between two random waits
-  std::size_t memory = std::size_t{8} << 30;  // per machine
-  bool poison = true;              // the first write to an arena's tensor fills it with NaN first, erasing earlier contents
+  std::uint32_t delay_one_in = 8;             // pieces of work: so many on average are run between two that wait at random
+  std::size_t memory = std::size_t{8} << 30;  // of each machine
+  std::size_t pinned = std::size_t{8} << 30;  // bytes that each machine can pin at once
+  bool poison = true;  // the first to write a tensor of an arena finds NaN in it: nothing is left of whatever lay there
   std::string name = "simulated";  // of each machine
   std::string engine = "loops";    // the library's choice
   bool peer_access = true;         // elements can access other machines' memory
@@ -49,12 +51,13 @@ struct SimulationOptions {
   std::uint64_t leave_out_wait = 0;       // Queue::wait does nothing
   std::uint64_t leave_out_host_wait = 0;  // Mark::wait returns at once
   std::uint64_t call_back_early = 0;      // Mark::then calls at once
-  std::uint64_t end_lifetime_early = 0;   // a tensor of a declared arena dies one time too early
-  std::uint64_t begin_lifetime_late = 0;  // ... is born one time too late
-  std::uint64_t share_place = 0;          // ... shares the place of the tensor declared before it
-  std::uint64_t fail_operation = 0;       // fails like work on a device
-  std::string garble = {};                // every piece of work with this name writes garbage
-  bool sets_recorded_marks = true;        // false: a launch does not set the marks of its recording
+  std::uint64_t end_lifetime_early = 0;   // a tensor of a declared arena dies one time before it should
+  std::uint64_t begin_lifetime_late = 0;  // ... is born one time after it should
+  std::uint64_t share_place = 0;          // ... lies where the one declared before it lies
+  std::uint64_t fail_operation = 0;       // fails as work on a device does
+  std::uint64_t fail_call = 0;            // throws, as do all calls from then on: the device is lost
+  std::string garble = {};                // every piece of work of this name writes garbage
+  bool sets_recorded_marks = true;        // false: a launch leaves the marks of its recording as they were
 };
 
 // Memory touched by a piece of work.
@@ -111,10 +114,13 @@ class Simulation {
   void forget(const Allocation& memory);
   void check_guards(const Allocation& memory);
 
-  // Work on a device has failed: no later work is executed, on any machine.
-  void fail_work(std::exception_ptr error);
+  // Work on a device has failed: nothing that comes later is done, on any machine.
+  void fail_work(const Error& error);
   bool failed() const { return failed_; }
+  std::optional<Error> failure() const;
   void throw_failure() const;  // if there is one
+  // Counts a call that the host makes to the device, and fails where SimulationOptions::fail_call has been reached.
+  void begin_call(int machine, const std::string& call);
   // Reports a call that a thread must not make while it records.
   void refuse_in_recording(const char* call);
 
@@ -145,7 +151,7 @@ class Simulation {
   std::vector<Declaration> declarations_;  // all declarations ever made, guarded by the same lock
 
   mutable std::mutex failure_mutex_;
-  std::exception_ptr failure_;
+  std::optional<Error> failure_;
   std::atomic<bool> failed_ = false;
 
   std::mutex work_mutex_;

@@ -59,7 +59,8 @@ constexpr std::int64_t floats_of(std::int64_t values) {
   return values * std::int64_t{sizeof(Value)} / std::int64_t{sizeof(float)};
 }
 
-// ---- Transforms of sixteen channels at once ---- B' times a column of pixels, or likewise a row.
+// ---- Transforms of sixteen channels at once ----
+// B' times a column of pixels, or likewise a row.
 MILLRACE_INLINE void transform_four(const v16 (&d)[4], v16 (&v)[4]) {
   v[0] = d[0] - d[2];
   v[1] = d[1] + d[2];

@@ -101,8 +101,7 @@ struct Parts {
   Parts(const WinogradShape& shape, std::int64_t tiles) {
     const std::int64_t sums = kPlaces * shape.in * shape.out * 4,
                        tile = (shape.in + shape.out) * kPlaces * std::int64_t{sizeof(Value)};
-    constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // sizes of a core's cache and of the
-                                                                                           // last-level cache
+    constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // a core's cache; the last-level cache
     slices = sums > kNear / 2 ? 1 : kFar * 2 / sums;
     slices = slices > 64 ? 64 : slices;
     part = (slices > 1 ? kNear : kFar) / tile / kRun * kRun;

@@ -13,7 +13,7 @@ namespace millrace::cuda {
 // Extents passed to cuDNN: with padded channels if padding takes part in the sums (and adds zeros), else the real ones, and then
 // padding is neither read nor written.
 struct ConvolutionExtents {
-  std::int64_t c = 0, k = 0, filter_c = 0;  // of x, of y, and of the filter's (k, kernel_h, kernel_w, filter_c)
+  std::int64_t c = 0, k = 0, filter_c = 0;  // channels of x, of y, and of the filter's (k, kernel_h, kernel_w, filter_c)
   std::int64_t x_pitch = 0, y_pitch = 0;    // distance between pixels in channels
   std::int64_t filter_elements = 0;
 };

@@ -105,4 +105,9 @@ class NcclCommunicator : public Communicator {
 // of the others with Error(peer).
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting, NcclWire wire);
 
+// The part of it that meets the other processes, over an NCCL that is open. Whatever it throws, they learn that this one will
+// not come.
+std::unique_ptr<Communicator> join_processes(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes,
+                                             const CommunicatorType::Setting& setting, NcclWire wire);
+
 }  // namespace millrace::cuda

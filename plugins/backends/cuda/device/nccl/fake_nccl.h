@@ -36,9 +36,9 @@ class TestEvent final : public Event {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
   }
-  void then(std::function<void()> done) override { then_ = std::move(done); }  // called before submission
+  void then(Callback done) override { then_ = std::move(done); }  // before it is submitted
   void signal() {
-    if (then_) then_();  // first: a thread that waits for the event may end the test
+    if (then_) then_(nullptr);  // first: who waits for the event may end the test
     const std::lock_guard lock(mutex_);
     done_ = true;
     changed_.notify_all();
@@ -48,7 +48,7 @@ class TestEvent final : public Event {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
-  std::function<void()> then_;
+  Callback then_;
 };
 
 class TestLane final : public NcclLane {
@@ -61,7 +61,7 @@ class TestLane final : public NcclLane {
   }
   Ref<Event> record() override {
     auto event = make_ref<TestEvent>();
-    if (on_complete) event->then(on_complete);
+    if (on_complete) event->then([this](const Error*) { on_complete(); });
     submit([event] { event->signal(); });
     return event;
   }

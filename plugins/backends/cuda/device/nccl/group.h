@@ -22,7 +22,7 @@ struct NcclRank {
 // share one device if their environments have different NCCL_HOSTID, so that NCCL treats them as two machines.
 struct NcclWorld {
   ncclUniqueId id{};  // created by one process (NcclGroup::make_id), sent to the others
-  int ranks = 1;      // of all processes
+  int ranks = 1;      // in all processes
   int first = 0;      // this process's first rank
   // The reason why other processes are lost; empty if none is. Null: there are none. Called from any thread.
   std::function<std::optional<std::string>()> lost = {};

@@ -48,6 +48,11 @@ class AcrossProcesses final : public Communicator {
 
 }  // namespace
 
+std::unique_ptr<Communicator> join_processes(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes,
+                                             const CommunicatorType::Setting& setting, NcclWire wire) {
+  return std::make_unique<AcrossProcesses>(api, std::move(lanes), setting, wire);
+}
+
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting, NcclWire wire) {
   const std::span<Device* const> devices = setting.devices;
   if ((setting.group ? setting.replicas : devices.size()) < 2) return std::make_unique<NothingToAdd>();
@@ -71,8 +76,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Set
   const NcclApi api = load_nccl();
   std::vector<std::unique_ptr<NcclLane>> lanes;
   for (Device* device : devices) lanes.push_back(std::make_unique<CudaLane>(*device));
-  return setting.group ? std::make_unique<AcrossProcesses>(api, std::move(lanes), setting, wire)
-                       : make_within_process(api, std::move(lanes), wire);
+  return setting.group ? join_processes(api, std::move(lanes), setting, wire) : make_within_process(api, std::move(lanes), wire);
 }
 
 }  // namespace millrace::cuda

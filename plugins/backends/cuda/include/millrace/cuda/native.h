@@ -23,7 +23,7 @@ struct NativeCuda {
   int device = 0;                 // CUDA's device number
   CUstream_st* stream = nullptr;  // non-blocking, for plugins only; the backend does not use it
   std::function<void(CUstream_st*, const Ref<Event>&)>
-      wait;                                        // later work in the stream starts after the event; null: no wait
+      wait;                                        // later work in the stream starts after the event; null: does not wait
   std::function<Ref<Event>(CUstream_st*)> record;  // completes after all earlier work in the stream
 };
 
