@@ -144,6 +144,7 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   if (!options.layer.empty()) overrides.push_back(fmt::format("{}.send_samples.layer=\"{}\"", name, options.layer));
   overrides.emplace_back("run.precision=\"fp32\"");
   overrides.emplace_back("run.folder=\"\"");
+  overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
   Pipeline pipeline = load_pipeline(file, overrides, registry, load);
   pipeline.observers.clear();
   return pipeline;
@@ -153,6 +154,7 @@ std::string in_words(const Json& report) {
   std::string text = fmt::format("{}: {} samples, largest difference {:.2g} ({:.0f} % of the bound), {} with another first class",
                                  report.value("runtime", ""), report.value("samples", 0), report.value("largest", 0.0),
                                  100 * report.value("share_of_bound", 0.0), report.value("other_first_class", 0));
+  if (report.value("outside_bound", 0) > 0) text += fmt::format(", {} values outside it", report.value("outside_bound", 0));
   if (report.contains("accuracy"))
     text += fmt::format(", accuracy {:.4f} here and {:.4f} there", report.value("accuracy", 0.0),
                         report.value("accuracy_there", 0.0));
