@@ -76,8 +76,8 @@ def main():
     source = frames(sys.stdin.buffer) if streamed else [
         [np.load(os.path.join(folder, name + ".npy")) for name in ("labels", "images", "expected")]]
     # MaxUnpool puts a value at the place of a window's largest one. Where two are all but equal, rounding decides the place, and
-    # values there differ: of networks with this operator one in 1,000 may.
-    allowed = 1e-3 if b"MaxUnpool" in content else 0.0
+    # values there differ: of networks with this operator one in 100 may.
+    allowed = 1e-2 if b"MaxUnpool" in content else 0.0
     total = differing = right = right_here = labelled = values = outside = clearly_other = places = 0
     largest, worst, finite, kept = 0.0, 0.0, True, None
     for labels, images, expected in source:
