@@ -232,6 +232,10 @@ void Graph::start(std::uint64_t first, std::uint64_t last) {
   state_->feeder->start(first, last);
 }
 
+std::uint64_t Graph::set_horizon(std::uint64_t step) { return state_->gate->set_horizon(step); }
+
+void Graph::hold() { state_->gate->hold(); }
+
 void Graph::resume() { state_->gate->resume(); }
 
 void Graph::stop() {

@@ -34,7 +34,6 @@ class HeldSteps {
       const std::lock_guard lock(mutex_);
       next_ = step + 1;
       changed_.notify_all();
-      return true;
     });
   }
 

@@ -76,7 +76,11 @@ void Training::train() {
   graph.on_step_done([this](std::uint64_t step) {
     run_.found().steps.done(step);
     if (run_.options().group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
-    return progress_.step_done(step + 1, [this](std::uint64_t done) { return gate_behind(done); });
+    progress_.step_done(step + 1, [this](std::uint64_t done) {
+      const Progress::Gate gate = gate_behind(done);
+      if (!gate.is_open) run_.graph(0).hold();
+      return gate;
+    });
   });
   others_.try_all();
   finish_boundary();
