@@ -54,6 +54,7 @@ Json of_watched(const std::map<std::string, SavedState::Watched>& all) {
     if (!watched.best) continue;
     each["best"] = of_number(*watched.best);
     each["best_step"] = watched.best_step;
+    if (watched.batch_size > 0) each["batch_size"] = watched.batch_size;
   }
   return json;
 }
@@ -67,6 +68,7 @@ std::map<std::string, SavedState::Watched> to_watched(const Json& json) {
     if (!each.contains("best")) continue;
     watched.best = to_number(each.at("best"));
     each.at("best_step").get_to(watched.best_step);
+    watched.batch_size = each.value("batch_size", std::uint64_t{0});
   }
   return all;
 }

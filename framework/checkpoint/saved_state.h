@@ -42,7 +42,8 @@ struct SavedState {
   struct Watched {
     std::optional<double> best;
     std::uint64_t best_step = 0, passes = 0;
-    std::uint64_t cooldown = 0;  // passes to come that are not counted; older checkpoints have none
+    std::uint64_t cooldown = 0;    // passes to come that are not counted; older checkpoints have none
+    std::uint64_t batch_size = 0;  // of the batches that `best_step` counts; 0: those of the state
   };
   std::map<std::string, Watched> watched;
 
