@@ -144,6 +144,7 @@ SavedState to_state(const Json& json) {
   json.at("rate_factor").get_to(state.rate_factor);
   json.at("passes_due").get_to(state.left.passes);
   state.left.run_is_over = json.value("is_over", false);
+  state.left.best_passes = json.value("best_passes_due", false);
   state.so_far = to_epoch(json.at("epoch_so_far"));
   state.watched = to_watched(json.at("watched"));
   json.at("stages").get_to(state.stages);
@@ -177,6 +178,7 @@ std::string to_json(const SavedState& state) {
                      {"rate_factor", state.rate_factor},
                      {"passes_due", state.left.passes},
                      {"is_over", state.left.run_is_over},
+                     {"best_passes_due", state.left.best_passes},
                      {"epoch_so_far", of_epoch(state.so_far)},
                      {"watched", of_watched(state.watched)},
                      {"stages", state.stages},

@@ -27,6 +27,7 @@ struct SavedState {
     std::vector<std::string> passes;  // other graphs that were to run here and did not come to it
     // [stop] or an observer has ended the run, and what comes at its end is done. Older checkpoints say false.
     bool run_is_over = false;
+    bool best_passes = false;  // passes with the best weights, at the end of the run
   };
   Left left;
 

@@ -195,13 +195,10 @@ void Decider::on(const event::Failed& event) {
 // ---- The beginning ----
 
 void Decider::on(const event::Began&) {
-  if (!rules_.trains) {
-    begin_passes({0});
-    return;
-  }
+  take_stops();
+  if (!rules_.trains) return begin_passes({0});
   if (s_.rate != 1) act(SetRate{s_.rate});
   set_rates();
-  take_stops();
   ask_if_impatient(Phase::beginning);
 }
 
@@ -236,7 +233,7 @@ void Decider::try_next() {
 // Larger batches may leave nothing to do of the epoch that a resumed run is in. It ends here.
 void Decider::begin_owed() {
   s_.part = Part::owed;
-  if (s_.stop || (s_.left.empty() && !s_.epoch_is_over)) return start_or_end();
+  if (s_.stop || (s_.left.empty() && !s_.owes_again && !s_.epoch_is_over)) return start_or_end();
   if (!s_.epoch_is_over) return begin_passes(s_.left);
   s_.phase = Phase::settling;
   act(Settle{.ends_epoch = true});
@@ -388,7 +385,8 @@ void Decider::passes_are_over() {
   if (s_.is_closing) {
     s_.is_closing = false;
     const auto is_again = [&](std::size_t g) { return contains(s_.again, g); };
-    if (s_.best_in_place != 0 && std::ranges::none_of(s_.left, is_again)) s_.rewritten = done();
+    s_.owes_again = s_.best_in_place != 0 && std::ranges::any_of(s_.left, is_again);
+    if (s_.best_in_place != 0 && !s_.owes_again) s_.rewritten = done();
     std::erase_if(s_.left, is_again);
     s_.left.insert(s_.left.begin(), s_.left_before.begin(), s_.left_before.end());
     s_.left_before.clear();
@@ -484,12 +482,12 @@ void Decider::save_all() {
       s_.stop = s_.ending;
     }
     s_.ending.reset();
-    s_.is_over = s_.stop->signal == 0;
+    s_.is_over = s_.stop->signal == 0 || (s_.left.empty() && !s_.owes_again);
+    s_.owes_again = false;
     if (s_.is_over) s_.checkpointed.reset();  // that of this step does not say so
     return s_.is_best || s_.is_over ? checkpoint(s_.is_best || s_.best_at == done()) : last();
   }
-  while (std::optional<RequestEvent> request =
-             s_.part == Part::boundary || s_.part == Part::owed ? take(RequestKind::save) : std::nullopt) {
+  while (std::optional<RequestEvent> request = take(RequestKind::save)) {
     act(SaveWeights{std::move(*request)});
   }
   checkpoint(s_.is_best);
@@ -669,7 +667,8 @@ RunState begin(const RunRules& rules, const SavedState* saved) {
   for (std::size_t g = 1; g <= rules.others.size(); ++g) {
     if (std::ranges::find(saved->left.passes, rules.others[g - 1].graph) != saved->left.passes.end()) state.left.push_back(g);
   }
-  if (state.left.empty() && counts_alike && saved->step == rules.first) state.checkpointed = saved->step;
+  state.owes_again = saved->left.best_passes;
+  if (state.left.empty() && !state.owes_again && counts_alike && saved->step == rules.first) state.checkpointed = saved->step;
   return state;
 }
 
@@ -682,6 +681,7 @@ void save(const RunRules& rules, const RunState& state, SavedState& saved) {
   saved.rate_factor = state.rate;
   for (const std::size_t g : state.left) saved.left.passes.push_back(rules.others[g - 1].graph);
   saved.left.run_is_over = state.is_over;
+  saved.left.best_passes = state.owes_again;
   if (rules.keeps_best()) saved.watched[key_of(kBestRule, rules.best)] = state.best;
   if (rules.stop.figure) saved.watched[key_of(kStopKey, rules.stop.figure)] = state.improving;
   if (rules.plateau.figure) saved.watched[key_of(kPlateauKey, rules.plateau.figure)] = state.plateau;

@@ -127,6 +127,7 @@ struct RunState {
   std::vector<std::size_t> again;             // those that run once more, with the best weights
   std::vector<std::size_t> left;              // graphs that were due, and the run was stopped before them
   std::vector<std::size_t> left_before;       // the same before the closing passes
+  bool owes_again = false;                    // `again` was due after the last step, and the run was stopped before all had run
   bool is_closing = false;                    // the passes under way are the closing ones
   std::uint64_t best_in_place = 0;            // step of the best weights, while replicas hold them; 0: they hold the last ones
   std::optional<std::uint64_t> rewritten;     // the step after which `again` was complete
