@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/plan.h"
@@ -180,5 +181,10 @@ class Graph {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Starts the graph, and a thread that waits for it and then calls `drained` with the error that has ended it. The graph is not
+// started if the system starts no more threads.
+std::thread start_apart(Graph& graph, std::uint64_t first, std::uint64_t last,
+                        std::function<void(std::optional<Error> error)> drained);
 
 }  // namespace millrace

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +14,10 @@
 
 namespace millrace {
 
-// Holds requests until the run completes or refuses them, and tells each step of that. Thread-safe.
+// Hands requests to the run, which completes or refuses them, and tells observers each step of that. Thread-safe.
 //
-// In a run of several processes they wait outside until all processes have agreed upon them (run/step_barrier.h), and are then in
-// force from one and the same step on everywhere.
+// In a run of several processes they wait outside until all processes have agreed on them (run/step_barrier.h). They are then in
+// force from the same step on everywhere.
 class Requests {
  public:
   static constexpr std::uint64_t kAtOnce = 0;
@@ -29,15 +28,13 @@ class Requests {
   RunControl& control(const std::string& by);
   void ask(RequestEvent request);
 
-  // The oldest request of this kind that waits and is in force when `done` steps are done. It does not wait any more.
-  std::optional<RequestEvent> take(RequestKind kind, std::uint64_t done);
-  bool waits(RequestKind kind, std::uint64_t done) const;
-  // `step`: steps done. Tell what became of a request that was taken.
+  // `take` receives each request that is in force once `from` steps are done, those first that wait already. Any thread calls it;
+  // it must not block, and must not call this. Null: requests wait from here on.
+  using Take = std::function<void(RequestEvent request, std::uint64_t from)>;
+  void give_to(Take take);
+  // `step`: steps done. These tell observers what became of a request.
   void complete(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
-  void refuse_all(const std::string& why);
-  // The run has stopped: completes every request to stop that is left. One Ctrl-C at a terminal reaches each process.
-  void complete_stops(std::uint64_t step);
 
   // Several processes: from here on requests wait outside.
   void share() {
@@ -48,14 +45,14 @@ class Requests {
   // Agreed upon: in force when so many steps are done.
   void enter(RequestEvent request, std::uint64_t from);
 
-  // The newest of the factors that were asked for is that of all steps from `step` on, counted from 0. REQUIRES: no such step has
-  // begun.
-  void complete_factors(std::uint64_t step);
-  void set_factor(std::uint64_t step, double factor);  // of a run that goes on
+  // The factor of the learning rate is that of all steps from `step` on, counted from 0. REQUIRES: no such step has begun.
+  void set_factor(std::uint64_t step, double factor);
   double factor(std::uint64_t step) const;
 
  private:
   class Control;
+  void hand_over(RequestEvent request, std::uint64_t from) MILLRACE_REQUIRES(mutex_);
+
   Tell tell_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<RunControl>> controls_ MILLRACE_GUARDED_BY(mutex_);
@@ -63,7 +60,8 @@ class Requests {
     RequestEvent request;
     std::uint64_t from = kAtOnce;
   };
-  std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  Take take_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // while `take_` is null
   std::vector<RequestEvent> outside_ MILLRACE_GUARDED_BY(mutex_);
   bool shared_ MILLRACE_GUARDED_BY(mutex_) = false;
   // More changes than there can be between a step and its last report.
