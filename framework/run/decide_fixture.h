@@ -3,10 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,6 +19,62 @@
 #include "run/decide.h"
 
 namespace millrace {
+
+// ---- Random runs ----
+
+using Random = std::mt19937_64;
+
+inline std::uint64_t below(Random& random, std::uint64_t count) { return random() % count; }
+
+// A run of a few steps.
+inline RunRules random_rules(Random& random) {
+  RunRules rules;
+  rules.graph = "train";
+  rules.steps_per_epoch = 1 + below(random, 4);
+  rules.end = 1 + below(random, 9);
+  rules.batch_size = 8;
+  rules.has_folder = true;
+  rules.writes_checkpoints = true;
+  if (below(random, 3) == 0) rules.compare_every = 1 + below(random, 4);
+  rules.checkpoint = below(random, 2) == 0 ? Every{.epochs = 1} : Every{.steps = 1 + below(random, 4)};
+  static constexpr const char* kNames[] = {"validate", "final", "page"};
+  for (std::uint64_t g = below(random, 4); g > 0; --g) {
+    RunRules::Other& other = rules.others.emplace_back();
+    other.graph = kNames[rules.others.size() - 1];
+    other.is_tried = below(random, 2) == 0;
+    other.writes_predictions = below(random, 2) == 0;
+    switch (below(random, 4)) {
+      case 0: other.when = {.epochs = 1}; break;
+      case 1: other.when = {.steps = 1 + below(random, 3)}; break;
+      case 2: break;
+      default: other.when = {.epochs = 0.5}; break;
+    }
+  }
+  const auto some_metric = [&]() -> FigurePlan {
+    const std::uint64_t g = below(random, rules.others.size() + 1);
+    return {g == 0 ? rules.graph : rules.others[g - 1].graph, "loss", {}};
+  };
+  if (below(random, 2) == 0) rules.best = some_metric();
+  rules.exports_best = rules.best && below(random, 2) == 0;
+  if (below(random, 3) == 0) {
+    rules.stop.figure = some_metric();
+    rules.stop.patience = 1 + below(random, 3);
+  }
+  if (below(random, 3) == 0) {
+    rules.plateau.figure = some_metric();
+    rules.plateau.patience = 1 + below(random, 3);
+    rules.plateau.factor = 0.5;
+    rules.plateau.cooldown = below(random, 2);
+  }
+  return rules;
+}
+
+inline double metric(const std::string& graph, std::uint64_t done, std::uint64_t weights) {
+  const std::uint64_t value = (weights ^ (graph.size() * 977) ^ done) * 0x9E3779B97F4A7C15U >> 60;
+  return value == 0 ? std::nan("") : static_cast<double>(value);
+}
+
+// ---- One process ----
 
 // What lasts of a run: it goes back to the newest checkpoint when the run is killed.
 struct History {
@@ -53,7 +113,11 @@ class World {
     if (is_training_ && request.kind != RequestKind::stop) lower_horizon(done_ + 1);
     inbox_.emplace_back(event::Requested{std::move(request), 0});
   }
-  void ask(RequestKind kind, double factor = 1) { ask({.kind = kind, .by = "page", .factor = factor, .text = {}}); }
+  void ask(RequestKind kind, double factor = 1) {
+    std::string by = fmt::format("page {}", answers.size());
+    answers[by] = 0;
+    ask({.kind = kind, .by = std::move(by), .factor = factor, .text = {}});
+  }
   void tell(RunEvent event) { inbox_.push_back(std::move(event)); }
 
   const RunState& state() const { return state_; }
@@ -61,8 +125,10 @@ class World {
   bool is_training() const { return is_training_; }
 
   History history;
-  std::optional<Disk> disk;       // the newest checkpoint of this process
-  std::optional<Best> best_file;  // best.safetensors
+  std::optional<Disk> disk;            // the newest checkpoint of this process
+  std::optional<Best> best_file;       // best.safetensors
+  bool leaves_out = false;             // the last attempts to write a checkpoint have failed
+  std::map<std::string, int> answers;  // to requests, by who has asked
   std::function<void(const std::string& token)> traced;
 
  private:
@@ -166,8 +232,14 @@ class World {
     ask(std::move(action.request));
     results_.emplace_back(event::Asked{});
   }
-  void execute(action::Complete& action) { trace("did " + name_of(action.request)); }
-  void execute(action::Refuse& action) { trace("refuse " + name_of(action.request)); }
+  void execute(action::Complete& action) {
+    ++answers[action.request.by];
+    trace("did " + name_of(action.request));
+  }
+  void execute(action::Refuse& action) {
+    ++answers[action.request.by];
+    trace("refuse " + name_of(action.request));
+  }
   void execute(action::SetRate& action) {
     trace(fmt::format("rate {:g}", action.factor));
     rate_ = action.factor;
@@ -182,8 +254,15 @@ class World {
     trace(action.best ? fmt::format("put {}", action.best->step) : "put nothing");
     results_.emplace_back(event::BestInPlace{action.best ? action.best->step : 0});
   }
-  void execute(action::SaveWeights&) { trace("weights"); }
+  void execute(action::SaveWeights& action) {
+    ++answers[action.request.by];
+    trace("weights");
+  }
   void execute(action::Checkpoint& action) {
+    if (leaves_out && action.may_be_left_out) {
+      results_.emplace_back(event::CheckpointMade{.was_left_out = true});
+      return;
+    }
     trace(action.is_best ? "save best" : "save");
     disk.emplace();
     save(rules_, state_, disk->saved);
