@@ -1,3 +1,4 @@
+// Long because each fault of resuming, stopping and evaluating that was mended has a row.
 #include "run/decide.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Long because all that happens in a run is told in one place.
 #include "run/runner.h"
 
 #include <fmt/format.h>
@@ -50,6 +51,11 @@ void look_at_images(PreparedRun& run) {
     run.audience.warn_once(unlike_images(*images, run.main(), kMostCompared, threads));
   }
 }
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
 
 constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the first epoch
 
@@ -384,7 +390,7 @@ void Runner::feed(RunEvent event) {
   }
   require_numbers();
   if (is_rehearsing_ && state_.phase != RunState::Phase::trying) run_.log().set_dry_run(is_rehearsing_ = false);
-  for (Action& each : decision.actions) std::visit([this](auto& action) { execute(action); }, each);
+  for (Action& each : decision.actions) execute(each);
 }
 
 // Local events.
@@ -496,6 +502,49 @@ void Runner::stands_still_for(const char* what, const std::function<void()>& wor
   meter_->stood_still(what, watch.seconds());
 }
 
+// ---- Actions ----
+
+void Runner::execute(Action& action) {
+  Requests& requests = prepared_.audience.requests();
+  const std::uint64_t done = state_.done;
+  std::visit(
+      Overloaded{
+          [&](const action::TryGraph& each) { try_graph(each); },
+          [&](const action::EndTry& each) { end_try(each); },
+          [&](const action::StartTraining&) { start_training(); },
+          [&](const action::SetHorizon& each) { set_horizon(each); },
+          [&](const action::GoOn&) { meter_->goes_on(); },
+          [&](const action::StopGraph& each) { run_.graph(each.graph).stop(); },
+          [&](const action::FinishTraining&) { finish_training(); },
+          [&](const action::Settle& each) { settle(each); },
+          [&](const action::CompareWeights&) {
+            run_.doing(fmt::format("comparing the weights of the replicas, after step {}", done));
+            stands_still_for("compare_replicas", [&] { require_same_weights(run_, done); });
+          },
+          [&](const action::Flush&) { stands_still_for("observers", [&] { run_.observers().flush(waiting()); }); },
+          [&](const action::RunPass& each) { run_pass(each); },
+          [&](const action::MeasurePass& each) { measure_pass(each); },
+          [&](action::Ask& each) {
+            requests.ask(std::move(each.request));
+            results_.emplace_back(event::Asked{});
+          },
+          [&](action::Complete& each) { requests.complete(std::move(each.request), progress_.done, std::move(each.text)); },
+          [&](action::Refuse& each) { requests.refuse(std::move(each.request), std::move(each.why)); },
+          [&](const action::SetRate& each) { requests.set_factor(done, each.factor); },
+          [&](const action::Agree& each) { agree(each); },
+          [&](const action::SaveBest&) { weights_->save_best(best_so_far(rules_, state_)); },
+          [&](const action::RetryBest&) { weights_->retry_best(); },
+          [&](const action::PutBest& each) { put_best(each); },
+          [&](action::SaveWeights& each) { save_weights(each); },
+          [&](const action::Checkpoint& each) { checkpoint(each); },
+          [&](const action::OpenGate&) { run_.graph(0).resume(); },
+          [](const action::RescueWeights&) {},  // give_up() does
+          [](const action::Fail&) {},
+          [](const action::End&) {},
+      },
+      action);
+}
+
 // ---- Graphs ----
 
 void Runner::start(std::size_t graph, std::uint64_t first, std::uint64_t last) {
@@ -518,14 +567,14 @@ void Runner::join(const event::Drained& event) {
 
 // A mistake in another graph is found before an epoch was computed for nothing. The weights are those that the run starts from,
 // observers are told nothing, and predictions are not written.
-void Runner::execute(const action::TryGraph& action) {
+void Runner::try_graph(const action::TryGraph& action) {
   run_.log().set_dry_run(is_rehearsing_ = true);
   run_.doing(fmt::format("the first batches of [{}]", name_of(action.graph)));
   run_.found().epochs.begin_pass(name_of(action.graph));
   start(action.graph, 0, std::min(kTrialSteps, prepared_.builds[action.graph]->data().steps_per_epoch()));
 }
 
-void Runner::execute(const action::EndTry& action) {
+void Runner::end_try(const action::EndTry& action) {
   const GraphBuild& build = *prepared_.builds[action.graph];
   require_usable_samples(run_, build);
   const std::uint64_t steps = std::min(kTrialSteps, build.data().steps_per_epoch());
@@ -533,7 +582,7 @@ void Runner::execute(const action::EndTry& action) {
   results_.emplace_back(event::Tried{});
 }
 
-void Runner::execute(const action::StartTraining&) {
+void Runner::start_training() {
   point_latest(run_);
   run_.doing("the first step");
   meter_->goes_on();
@@ -545,7 +594,7 @@ void Runner::execute(const action::StartTraining&) {
   start(0, rules_.first, rules_.end);
 }
 
-void Runner::execute(const action::SetHorizon& action) {
+void Runner::set_horizon(const action::SetHorizon& action) {
   put_back_weights();
   const Lock lock(mutex_);
   asked_ = action.step;
@@ -558,11 +607,7 @@ void Runner::execute(const action::SetHorizon& action) {
   look_at_horizon();
 }
 
-void Runner::execute(const action::GoOn&) { meter_->goes_on(); }
-
-void Runner::execute(const action::StopGraph& action) { run_.graph(action.graph).stop(); }
-
-void Runner::execute(const action::FinishTraining&) {
+void Runner::finish_training() {
   meter_->telemetry(true);
   if (main_.waiter.joinable()) main_.waiter.join();
   main_.status.reset();
@@ -570,7 +615,7 @@ void Runner::execute(const action::FinishTraining&) {
   if (main_.error) throw Error(*main_.error);
 }
 
-void Runner::execute(const action::Settle& action) {
+void Runner::settle(const action::Settle& action) {
   const std::uint64_t done = state_.done;
   run_.doing(fmt::format("devices, at the end of step {}", done));
   for (const auto& replica : run_.replicas()) replica->finish();  // the reports of these steps are on their way
@@ -584,16 +629,7 @@ void Runner::execute(const action::Settle& action) {
   results_.emplace_back(std::move(settled));
 }
 
-void Runner::execute(const action::CompareWeights&) {
-  run_.doing(fmt::format("comparing the weights of the replicas, after step {}", state_.done));
-  stands_still_for("compare_replicas", [&] { require_same_weights(run_, state_.done); });
-}
-
-void Runner::execute(const action::Flush&) {
-  stands_still_for("observers", [&] { run_.observers().flush(waiting()); });
-}
-
-void Runner::execute(const action::RunPass& action) {
+void Runner::run_pass(const action::RunPass& action) {
   if (action.is_averaged && !are_averaged_) {
     put_back_weights();
     swap_averaged();
@@ -609,7 +645,7 @@ void Runner::execute(const action::RunPass& action) {
   start(action.graph, first, last);
 }
 
-void Runner::execute(const action::MeasurePass& action) {
+void Runner::measure_pass(const action::MeasurePass& action) {
   const GraphBuild& build = *prepared_.builds[action.graph];
   const std::string& name = build.plan().name;
   passing_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - pass_began_).count();
@@ -622,27 +658,8 @@ void Runner::execute(const action::MeasurePass& action) {
   results_.emplace_back(event::PassEnded{pass_->event.figures});
 }
 
-// ---- Requests ----
-
-void Runner::execute(action::Ask& action) {
-  prepared_.audience.requests().ask(std::move(action.request));
-  results_.emplace_back(event::Asked{});
-}
-
-void Runner::execute(action::Complete& action) {
-  prepared_.audience.requests().complete(std::move(action.request), progress_.done, std::move(action.text));
-}
-
-void Runner::execute(action::Refuse& action) {
-  prepared_.audience.requests().refuse(std::move(action.request), std::move(action.why));
-}
-
-void Runner::execute(const action::SetRate& action) { prepared_.audience.requests().set_factor(state_.done, action.factor); }
-
-void Runner::execute(const action::OpenGate&) { run_.graph(0).resume(); }
-
 // Rank 0 alone has the metrics of all.
-void Runner::execute(const action::Agree& action) {
+void Runner::agree(const action::Agree& action) {
   put_back_weights();
   event::Verdict verdict{action.is_best, action.is_flat};
   if (Group* const group = prepared_.options.group; group != nullptr && (rules_.keeps_best() || rules_.plateau.figure)) {
@@ -670,14 +687,7 @@ void Runner::put_back_weights() {
   if (are_averaged_) swap_averaged();
 }
 
-void Runner::execute(const action::SaveBest&) {
-  put_back_weights();
-  weights_->save_best(best_so_far(rules_, state_));
-}
-
-void Runner::execute(const action::RetryBest&) { weights_->retry_best(); }
-
-void Runner::execute(const action::PutBest& action) {
+void Runner::put_best(const action::PutBest& action) {
   put_back_weights();
   best_.emplace(run_, action.best);
   const std::uint64_t step = best_->step();
@@ -685,7 +695,7 @@ void Runner::execute(const action::PutBest& action) {
   results_.emplace_back(event::BestInPlace{step});
 }
 
-void Runner::execute(action::SaveWeights& action) {
+void Runner::save_weights(action::SaveWeights& action) {
   put_back_weights();
   Requests& requests = prepared_.audience.requests();
   try {
@@ -700,7 +710,7 @@ void Runner::execute(action::SaveWeights& action) {
   }
 }
 
-void Runner::execute(const action::Checkpoint& action) {
+void Runner::checkpoint(const action::Checkpoint& action) {
   put_back_weights();
   stands_still_for("checkpoint", [&] {
     const auto since = Checkpointer::Clock::now();

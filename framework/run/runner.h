@@ -89,32 +89,19 @@ class Runner {
   Observers::Waiting waiting();  // for an observer
   std::string name_of(std::size_t graph) const { return run_.builds()[graph]->plan().name; }
 
-  void execute(const action::TryGraph& action);
-  void execute(const action::EndTry& action);
-  void execute(const action::StartTraining&);
-  void execute(const action::SetHorizon& action);
-  void execute(const action::GoOn&);
-  void execute(const action::StopGraph& action);
-  void execute(const action::FinishTraining&);
-  void execute(const action::Settle& action);
-  void execute(const action::CompareWeights&);
-  void execute(const action::Flush&);
-  void execute(const action::RunPass& action);
-  void execute(const action::MeasurePass& action);
-  void execute(action::Ask& action);
-  void execute(action::Complete& action);
-  void execute(action::Refuse& action);
-  void execute(const action::SetRate& action);
-  void execute(const action::Agree& action);
-  void execute(const action::SaveBest&);
-  void execute(const action::RetryBest&);
-  void execute(const action::PutBest& action);
-  void execute(action::SaveWeights& action);
-  void execute(const action::Checkpoint& action);
-  void execute(const action::OpenGate&);
-  void execute(const action::RescueWeights&) {}
-  void execute(const action::Fail&) {}
-  void execute(const action::End&) {}
+  void execute(Action& action);
+  void try_graph(const action::TryGraph& action);
+  void end_try(const action::EndTry& action);
+  void start_training();
+  void set_horizon(const action::SetHorizon& action);
+  void finish_training();
+  void settle(const action::Settle& action);
+  void run_pass(const action::RunPass& action);
+  void measure_pass(const action::MeasurePass& action);
+  void agree(const action::Agree& action);
+  void put_best(const action::PutBest& action);
+  void save_weights(action::SaveWeights& action);
+  void checkpoint(const action::Checkpoint& action);
 
   PreparedRun& prepared_;
   const double seconds_;

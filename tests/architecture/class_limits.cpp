@@ -25,6 +25,14 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "ParamInfo", .fields = 21},
     // One type of six kinds: each can be made of it, asked for and changed.
     ClassLimit{.name = "Value", .public_functions = 30},
+    // One call for each kind of measurement, and for telling it.
+    ClassLimit{.name = "RunMeter", .public_functions = 16},
+    // What a graph and its source ask of the gate, the horizon among them.
+    ClassLimit{.name = "Gate", .public_functions = 16},
+    // All that the rules of a run read, one call for each event, and what the Runner does for each action.
+    ClassLimit{.name = "RunState", .fields = 37},
+    ClassLimit{.name = "Decider", .public_functions = 19, .private_functions = 37},
+    ClassLimit{.name = "Runner", .private_functions = 54, .fields = 32},
     // One call for each thing that a stage may tell its run.
     ClassLimit{.name = "RunLog", .public_functions = 16},
     // All that is decided before a run, and all that its options are.
