@@ -56,6 +56,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the first epoch
 
