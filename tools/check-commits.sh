@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Names subjects of commits that are no imperatives of at most 72 characters (CONTRIBUTING.md). Exit code 1 if there are any.
+# Lists subjects of commits that are not imperatives of at most 72 characters (CONTRIBUTING.md). Exit code 1 if there are any.
 #   tools/check-commits.sh          of commits that are not in the upstream branch yet, so that they can still be changed
 #   tools/check-commits.sh FILE     of the message in FILE, as git's hook commit-msg calls it
 set -euo pipefail
 
-# What is wrong with a subject; nothing: it may stand. English is not parsed: a verb's form and words that begin no imperative.
+# The error of a subject; empty if it is valid. Checks only a verb's form, and words that cannot begin an imperative.
 fault_of() {
   local subject=$1 verb
   verb=${subject#*: }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Which lines of the product the tests reach: builds all of it for gcov into build/coverage, runs every test, and writes
+# Finds the product's lines that tests execute: builds all of it for gcov into build/coverage, runs every test, and writes
 # build/coverage/lines.txt, a line "file:line" for each that was executed. Two such files compare with `comm -23 before after`.
-# What a killed process did is not counted.
+# Killed processes are not counted.
 #
 # usage: tools/coverage.sh [--target NAME]... [ctest option...]
 # With targets nothing else is built: tools/coverage.sh --target framework_base_test -R '^Split[.]'

@@ -20,7 +20,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$root"
 
-# The pages and the pictures beside them, at their places in the tree: links between them hold.
+# The pages and their pictures, at their places in the tree, so that links between them work.
 mkdir "$work/pages"
 cp --parents ./*.md "$work/pages"
 find framework pipelines plugins tests tools \( -name '*.md' -o -name '*.svg' -o -name '*.png' \) -print0 |

@@ -3,7 +3,7 @@
 #   tools/in-debian.sh 13 tools/quickstart.sh
 #
 # RELEASE is 12 or 13. Its root folder, made by debootstrap, is $MILLRACE_ROOTS/debianRELEASE (MILLRACE_ROOTS: by default
-# ~/.cache/millrace/roots). It stays there with what is installed and built in it; remove it to begin with a bare system. All files
+# ~/.cache/millrace/roots). It stays there with everything installed and built; remove it to begin with a bare system. All files
 # that git tracks are copied to /millrace in it, as they are now. Packages come from the mirror of Debian that apt uses here, else
 # from debootstrap's. Mounts belong to the command's own mount namespace, so none outlives it.
 set -euo pipefail
@@ -41,8 +41,8 @@ if [ ! -d "$root" ]; then
   mv "$root.part" "$root"
 fi
 
-# Only what differs is copied, with the time of the copy: an older file than what was built there from another would count as built.
-# What was deleted here goes there too; builds and drawn images stay.
+# Only differences are copied, with the time of the copy: a file older than earlier build output would count as built.
+# Files deleted here are deleted there too; builds and drawn images stay.
 mkdir -p "$root/millrace"
 tracked() { git ls-files | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\n' "$file"; done | LC_ALL=C sort; }
 present() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what Millrace needs from Debian 12 or 13, or Ubuntu 24.04, and packages that are named besides. Does nothing when all of
-# it is there; asks nothing. usage: tools/install-deps.sh [PACKAGE...]
+# Installs Millrace's dependencies from Debian 12 or 13, or Ubuntu 24.04, and additional packages given. Does nothing if all of
+# them are installed; does not prompt. usage: tools/install-deps.sh [PACKAGE...]
 set -euo pipefail
 
-packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in each
+packages=(  # names common to all of them; libjpeg-dev is libjpeg-turbo in each
   g++ cmake ninja-build
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg-dev                                                    # plugins/stages/decode_image, tools/pipeline-data

@@ -3,9 +3,9 @@
 # command to run there, in the repository's root (tests/gpu/README.md).
 # usage: tools/lend.sh [--cifar10 ARCHIVE|FOLDER] [--continue JOURNAL] [--build FOLDER] [--jobs N] [--no-build]
 #   --cifar10    CIFAR-10 as JPEG files, train/<class>/*.jpg and test/<class>/*.jpg, or an archive of it (MILLRACE_CIFAR10)
-#   --continue   an earlier visit's journal.jsonl, which travels too: what it has done is not done again
+#   --continue   an earlier visit's journal.jsonl, which is packed too: finished work is not repeated
 #   --build      a build folder to use (build/lend-build, made like preset develop, so that ccache has most of it)
-#   --no-build   packs what that folder holds
+#   --no-build   packs that folder's contents
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,10 +23,10 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-most_mib=60  # of what travels: the working tree and build/lend; 64 is the machines' limit
-newest=(GLIBC_2.39 GLIBCXX_3.4.33)  # of its libraries that a lent machine has
+most_mib=60  # the working tree and build/lend; 64 is the machines' limit
+newest=(GLIBC_2.39 GLIBCXX_3.4.33)  # newest symbol versions on a lent machine
 lend=build/lend
-tests=(gpu_backend_test gpu_kernels_test gpu_step_bench gpu_questions conformance_test)
+tests=(gpu_backend_test gpu_kernels_test gpu_step_bench conformance_test)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tree=$work/programs
@@ -38,7 +38,7 @@ build_programs() {
     refuse "the build failed; is a CUDA 13 toolkit with the headers of cuDNN 9 and NCCL here?"
 }
 
-# What a visit cannot do without.
+# Required for a visit.
 check_parts() {
   local part
   for part in lib/millrace/plugins/cuda.so lib/millrace/plugins/cpu.so bin/pipeline-run "${tests[@]/#/tests/}"; do
@@ -49,11 +49,11 @@ check_parts() {
   done
 }
 
-# Plugins that speak to networks bring thirty libraries along for nothing that a visit does.
+# Network plugins depend on thirty libraries that a visit does not need.
 gather_programs() {
   mkdir -p "$tree"/{bin,lib/millrace/plugins,lib/carried,share/millrace,tests}
   cp "$build"/bin/pipeline-{run,inspect,data,profile} "$tree/bin"
-  cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name that programs ask for
+  cp -L "$build"/lib/libmillrace.so.[0-9] "$tree/lib"  # the name in programs' dependencies
   cp "$build"/lib/millrace/plugins/*.so "$tree/lib/millrace/plugins"
   rm -f "$tree"/lib/millrace/plugins/storage_{s3,http}.so
   cp -r pipelines "$tree/share/millrace"
@@ -62,12 +62,12 @@ gather_programs() {
     if [ -e "$build/tests/$program" ]; then cp "$build/tests/$program" "$tree/tests"; fi
   done
   cp -r tests/gpu/peers tests/gpu/pipelines "$tree/tests"
-  cp tools/bench/torch_airbench.py "$tree/tests/peers"  # whose network and recipe a peer takes
+  cp tools/bench/torch_airbench.py "$tree/tests/peers"  # a peer uses its network and recipe
   find "$tree" -name __pycache__ -prune -exec rm -rf {} +
   find "$tree" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.py' -exec strip --strip-unneeded {} +
 }
 
-# What comes with the machine: the libraries of C and C++ and their relatives, the driver, and everything of CUDA.
+# Provided by the machine: the C and C++ libraries, the driver, and all of CUDA.
 from_the_machine='^(linux-vdso|ld-linux.*|libc|libm|libdl|librt|libpthread|libutil|libresolv|libanl|libmvec|libnss_.*|libstdc\+\+|libgcc_s)\.so|^libcu(da|dnn|blas)|^libnv|^libnccl'
 
 # Every other library that a file of the tree needs, itself or through others: "name path" lines.
@@ -97,7 +97,7 @@ check_versions() {
   done
 }
 
-# The same files make the same archive.
+# Equal files give equal archives.
 pack() {  # ARCHIVE FOLDER NAME...
   local archive=$1 folder=$2
   shift 2
@@ -118,7 +118,7 @@ pack_cifar10() {
   done
 }
 
-# Bytes of what the machine gets: the working tree, and build/lend.
+# Bytes sent to the machine: the working tree, and build/lend.
 travelling() {
   { git ls-files -z --cached --others --exclude-standard | xargs -0 stat --format=%s 2>/dev/null; stat --format=%s -- "$lend"/*; } |
     awk '{ sum += $1 } END { printf "%d\n", sum }'

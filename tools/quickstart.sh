@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh machine with Debian 12 or 13 to a trained network: installs what is missing, builds, draws a small data set, trains on
-# it. Fails when the validation accuracy at the end is below 95 %.
+# From a fresh machine with Debian 12 or 13 to a trained network: installs dependencies, builds, draws a small data set, trains on
+# it. Fails if the final validation accuracy is below 95 %.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,7 +15,7 @@ step "Installing what is missing"
 tools/install-deps.sh
 
 step "Building into $build"
-# Code for GPUs takes long to build: it is built where there is a GPU, or where MILLRACE_CUDA=ON asks for it.
+# GPU code takes long to build: it is built if there is a GPU, or with MILLRACE_CUDA=ON.
 if [ -e /dev/nvidia0 ] || [ -e /dev/dxg ]; then gpu=ON; else gpu=OFF; fi
 cmake --preset release -DMILLRACE_CUDA="${MILLRACE_CUDA:-$gpu}" >/dev/null
 cmake --build --preset release --target programs

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
-#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, all without precompiled headers; builds
-#                      parts once more, under ThreadSanitizer (and without the libraries that only plugins need) and under AddressSanitizer, and runs their tests; clang checks what mutexes guard; builds all programs
-#                      without CUDA
+#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, all without precompiled headers, and all
+#                      programs without CUDA; runs tests of what AddressSanitizer has, and of parts that are built once more under
+#                      ThreadSanitizer without the libraries that only plugins need; clang checks what mutexes guard. Five hours on
+#                      two cores, of which most is building
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,27 +25,36 @@ done
 [ -z "$release" ] || exec tools/in-debian.sh "$release" tools/test.sh ${options[@]+"${options[@]}"}
 
 tools/install-deps.sh mkdocs doxygen zsh mandoc ${analysers[@]+"${analysers[@]}"}  # the site, completion and man pages
-# Sources in batches, as users build: half the time. No two of a batch may give one name to different things.
+# Sources in batches, as users build: half the time. No two of a batch may give one name to different things; a test compiles each
+# changed source by itself.
 cmake --preset develop -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON
-cmake --build --preset develop --target programs  # they need nothing of the tests
+cmake --build --preset develop --target programs  # they do not depend on the tests
 cmake --build --preset develop --target all benchmarks
-# As users without CUDA and tests build, what is compiled otherwise there: a fifth of all. With --sanitizers all of it.
-cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
-cmake --build --preset release --target kernels ${options[0]+programs}
-if [ "${options[0]-}" = --sanitizers ]; then  # whole: each source by itself, without precompiled headers, with either compiler
-  for preset in asan tsan; do
-    cmake --preset $preset -DBUILD_TESTING=ON
-    cmake --build --preset $preset --target all
-  done
-  cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DMILLRACE_FUZZ=ON -DBUILD_TESTING=ON
-  cmake --build build/fuzz --target all
-fi
 failed=0
+whole() {  # PRESET [OPTION...]: everything
+  { cmake --preset "$1" -DBUILD_TESTING=ON "${@:2}" && cmake --build --preset "$1" --target all; } || failed=$?
+}
+# As users without CUDA and tests build: all programs with --sanitizers, else what is compiled otherwise there, without the optimizer.
+if [ "${options[0]-}" = --sanitizers ]; then  # a build that fails stops no other one
+  { cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null && cmake --build --preset release --target kernels programs; } ||
+    failed=$?
+  whole asan -DMILLRACE_UNITE=OFF  # each source by itself, without precompiled headers; the tests below run parts of it
+  whole tsan -DMILLRACE_UNITE=ON
+  { cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
+      -DMILLRACE_FUZZ=ON -DBUILD_TESTING=ON && cmake --build build/fuzz --target all &&
+    ctest --test-dir build/fuzz --label-regex fuzz --parallel "$(nproc)" --output-on-failure; } || failed=$?
+else
+  cmake --preset release -B build/without_cuda -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0 >/dev/null
+  cmake --build build/without_cuda --target kernels
+fi
 ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$?  # many tests wait for what they time
 
+echo "the tests that took longest, in seconds:"
+awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { print $4, name }' \
+  build/develop/Testing/Temporary/LastTest.log | sort -rn | head -n 25
 echo "skipped, tests and why:"
 awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] }
      /^skipped: / { ++count[substr($0, 10, 120)] } END { for (each in count) print count[each], each }' \
   build/develop/Testing/Temporary/LastTest.log | sort -rn
-tools/check-commits.sh || true  # for the reader: what is merged keeps its subject
+tools/check-commits.sh || true  # for information: merged commits keep their subjects
 exit $failed

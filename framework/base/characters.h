@@ -1,4 +1,4 @@
-// Characters in bytes that may be no text at all.
+// Characters in bytes that may not be valid text.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 namespace millrace {
 
 struct Character {
-  std::size_t bytes = 0;  // 0: what stands there is no UTF-8
+  std::size_t bytes = 0;  // 0: not UTF-8
   char32_t code = 0;
 };
 
@@ -16,20 +16,20 @@ struct Character {
 // Source: Unicode 15, table 3-7: well-formed byte sequences.
 Character first_character(std::string_view text);
 
-// Control characters (of seven and of eight bits, line breaks too), and those that turn the direction of writing.
+// Control characters (7-bit and 8-bit, including line breaks), and those that change the writing direction.
 bool upsets_terminal(char32_t code);
 
-// The name of a file as text, which no other file's name has: each byte that is no UTF-8 becomes \xNN, and in each name a
-// backslash that would look like such an escape becomes \x5c. bytes_of() (text.h) turns it back. utf8_text() leaves names alone
-// that are UTF-8, as a text that has been escaped is.
+// A file name as unambiguous text: each byte that is not UTF-8 becomes \xNN, and a backslash that would look like such an escape
+// becomes \x5c. bytes_of() (text.h) reverses this. In contrast, utf8_text() leaves UTF-8 names unchanged, even if they look
+// escaped.
 void append_name(std::string& text, std::string_view name);
 std::string name_text(std::string_view name);
 
-// A text as a cell of a table that people may open in a spreadsheet: one line of UTF-8 that no spreadsheet takes for a formula.
-// What must not stand there becomes \xNN: bytes that are no UTF-8, control characters, and =, +, - or @ where a cell begins,
-// unless the text is a number. What has been escaped stays, so bytes_of() turns the cell of an append_name() into the name. A
-// cell may also begin after a semicolon, which separates cells where numbers have a comma. Source: OWASP, CSV Injection, which
-// would put an apostrophe in front; an apostrophe could not be told from one of the name's own.
+// A table cell that is safe to open in a spreadsheet: one line of UTF-8 that no spreadsheet interprets as a formula. These become
+// \xNN: bytes that are not UTF-8, control characters, and =, +, - or @ at the beginning of a cell, unless the text is a number.
+// Existing escapes stay, so bytes_of() turns the cell of an append_name() into the name. A cell may also begin after a semicolon,
+// the separator where numbers have a decimal comma. Source: OWASP, CSV Injection, which would prepend an apostrophe; that could
+// not be distinguished from one in the name.
 void append_cell(std::string& line, std::string_view text);
 
 }  // namespace millrace

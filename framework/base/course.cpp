@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-std::string six_digits(double value) { return fmt::format("{:.6g}", value); }  // of six digits, which no screen exceeds
+std::string six_digits(double value) { return fmt::format("{:.6g}", value); }  // more digits than any screen resolves
 
 }  // namespace
 

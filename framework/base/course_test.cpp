@@ -33,7 +33,7 @@ TEST(Course, SmoothsALateCurveAsAnEarlyOne) {
   for (std::uint64_t step = 1; step <= 5000; ++step) {
     last = std::sin(static_cast<double>(step));
     joined.add(step, last);
-    if (step > 4000) whole.add(step, last);  // after 50 times its memory it has forgotten the rest
+    if (step > 4000) whole.add(step, last);  // after 50 times its memory the mean has lost the rest
   }
   EXPECT_NEAR(Points::parse(joined.json()).back()[4].get<double>(), Points::parse(whole.json()).back()[4].get<double>(), 1e-5);
 }

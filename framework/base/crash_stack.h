@@ -1,10 +1,10 @@
-// A stack for handlers of signals, so that a thread whose own stack has overflown can still say so.
+// A stack for signal handlers, so that a thread whose own stack has overflowed can still report it.
 #pragma once
 
 namespace millrace {
 
-// Gives the calling thread such a stack until the thread ends. Does nothing if the thread has one, as under a sanitizer, or if
-// there is no memory.
+// Gives the calling thread an alternate signal stack until it ends. Does nothing if the thread has one, as under a sanitizer, or
+// if memory runs out.
 void use_crash_stack() noexcept;
 
 }  // namespace millrace

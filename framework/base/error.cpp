@@ -30,10 +30,10 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::content: return 3;
     case ErrorKind::device: return 4;
     case ErrorKind::peer: return 138;
-    case ErrorKind::storage:  // a disk or a server, and not what lies there
+    case ErrorKind::storage:  // a disk or a server, as opposed to its content
     case ErrorKind::run: return 1;
     case ErrorKind::interrupted: return 130;
-    case ErrorKind::unreachable: return 75;  // EX_TEMPFAIL of sysexits.h
+    case ErrorKind::unreachable: return 75;  // EX_TEMPFAIL in sysexits.h
   }
   return 1;
 }

@@ -27,15 +27,9 @@ TEST(Error, SaysItsContextFromOutsideIn) {
   EXPECT_EQ(error.context(), (std::vector<std::string>{"sample 'a.jpg'", "stage 'decode_image'"}));
 }
 
-TEST(Error, FailFormatsItsMessage) {
-  const Error error = caught([] { fail(ErrorKind::data, "folder '{}' holds {} images", "x", 0); });
-  EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), "folder 'x' holds 0 images");
-}
-
 TEST(Error, WhateverIsThrownBecomesAnError) {
   EXPECT_EQ(caught([] { throw std::bad_alloc(); }).message(), "out of memory");
-  const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);  // of std::thread
+  const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);  // as thrown by std::thread
   EXPECT_TRUE(caught([&] { throw std::system_error(no_thread); }).message().starts_with("the system starts no more threads"));
   EXPECT_EQ(caught([] { throw std::runtime_error("other"); }).message(), "other");
   EXPECT_EQ(caught([] { throw 3; }).kind(), ErrorKind::run);

@@ -1,4 +1,4 @@
-// JSON with its members in order. What sources use of it is compiled once, in json.cpp: it takes seconds.
+// JSON with ordered members. The parts that sources use are compiled once, in json.cpp, since that takes seconds.
 #pragma once
 
 #include <nlohmann/json.hpp>

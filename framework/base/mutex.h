@@ -1,5 +1,5 @@
-// A mutex, and the words with which a class says what it guards. Clang checks them (-Wthread-safety: tests/thread_safety); for
-// other compilers they are comments.
+// A mutex, and annotations for the data it guards. Clang checks them (-Wthread-safety: tests/thread_safety); for other compilers
+// they are comments.
 //
 //   class Counter {
 //    public:
@@ -13,8 +13,8 @@
 //     int count_ MILLRACE_GUARDED_BY(mutex_) = 0;
 //   };
 //
-// The standard library's mutexes tell clang nothing, so these wrap them: the same instructions. Clang sees one function at a
-// time. A predicate that is handed to wait() would be a function without the lock; so waits stand in a loop:
+// The standard library's mutexes lack annotations for clang, so these wrap them, at no cost. Clang analyses one function at a
+// time. A predicate passed to wait() would be a function without the lock, so write waits as loops:
 //   while (!ready_) lock.wait(changed_);
 #pragma once
 
@@ -43,7 +43,7 @@ class MILLRACE_THREAD_SAFETY(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex as long as it lives, but between unlock() and lock().
+// Holds a mutex during its lifetime, except between unlock() and lock().
 class MILLRACE_THREAD_SAFETY(scoped_lockable) Lock {
  public:
   explicit Lock(Mutex& mutex) MILLRACE_THREAD_SAFETY(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -55,7 +55,7 @@ class MILLRACE_THREAD_SAFETY(scoped_lockable) Lock {
   void unlock() MILLRACE_THREAD_SAFETY(release_capability()) { lock_.unlock(); }
 
   void wait(std::condition_variable& changed) { changed.wait(lock_); }
-  // False: the time is over.
+  // Returns false on timeout.
   template <class Clock, class Duration>
   bool wait_until(std::condition_variable& changed, const std::chrono::time_point<Clock, Duration>& end) {
     return changed.wait_until(lock_, end) == std::cv_status::no_timeout;

@@ -13,7 +13,7 @@ bool Optimizer::keeps_reduced() const {
 
 namespace {
 
-// Null pointers and empty ranges are left out.
+// Ignores null pointers and empty ranges.
 class Uses {
  public:
   template <class T>

@@ -1,4 +1,4 @@
-// What Errors say that a lack of memory has become: current_error().
+// The message of Errors made from out-of-memory exceptions: current_error().
 #pragma once
 
 #include "millrace/error.h"

@@ -24,7 +24,7 @@
 
 namespace millrace {
 
-// It goes into tables, which are passed on.
+// Secrets are removed, since tables are passed on.
 void Predictions::Sample::append_place(std::string& to) const {
   url.find("://") == std::string::npos ? append_name(to, url) : append_name(to, without_secrets(url));
   if (!member.empty()) append_name(to.append(": "), member);
@@ -59,7 +59,7 @@ void Predictions::copy_target(std::size_t sample, std::uint8_t* to) const {
 
 namespace {
 
-// The place of a name among a layer's outputs.
+// Index of a named output of a layer.
 int find_port(const StageSite& site, std::string_view key, const Layer& layer, std::string_view name) {
   const LayerType* const type = site.registry->layers().find(layer.op);
   std::vector<std::string> names;
@@ -72,8 +72,8 @@ int find_port(const StageSite& site, std::string_view key, const Layer& layer, s
        fmt::join(names, "', '"));
 }
 
-// For the message about a name that no layer has: the layers of the block of this name, or the layers of this name in blocks, as
-// "relu2" may stand for one in each block; else the nearest name.
+// Suggestions for an unknown layer name: the layers of the block with this name, or the layers with this name in blocks, as
+// "relu2" may exist in each block; else the nearest name.
 std::string layers_instead(const Network& network, std::string_view name) {
   constexpr std::size_t kMostNamed = 10;
   const std::string block = std::string(name) + '.', inner = '.' + std::string(name);
@@ -87,7 +87,7 @@ std::string layers_instead(const Network& network, std::string_view name) {
     return near ? fmt::format("; nearest is '{}'", *near) : fmt::format("; `pipeline-inspect {}` lists its layers", network.name);
   }
   const std::size_t all = meant.size();
-  if (all > kMostNamed) meant.erase(meant.begin(), meant.end() - kMostNamed);  // what is read is mostly near the end
+  if (all > kMostNamed) meant.erase(meant.begin(), meant.end() - kMostNamed);  // layers near the end are the likeliest
   return fmt::format("; name one: '{}'{}", fmt::join(meant, "', '"),
                      all > kMostNamed ? fmt::format(", or one of the {} before them", all - kMostNamed) : "");
 }
@@ -113,8 +113,7 @@ LayerPort find_output(const StageSite& site, std::string_view key, std::string_v
 
 namespace {
 
-// Nothing is handed over of a share whose samples neither count nor are bad, as all are while a graph is tried, unless it ends
-// the pass.
+// Skips shares whose samples neither count nor are bad, as all are while a graph is tried, unless they end the pass.
 bool is_to_be_written(const Predictions& share) {
   const auto end = share.samples.begin() + share.count;
   const auto is_known = [](const Predictions::Sample& sample) { return sample.counts || !sample.fault.empty(); };
@@ -126,8 +125,8 @@ bool is_to_be_written(const Predictions& share) {
 struct PredictionLine::State {
   using Place = std::pair<std::uint64_t, int>;  // turn, replica
   struct Item {
-    // Held by the next in line: after an error of the graph the others may never be. The last to go: a batch that the share holds
-    // is at home before the graph has finished.
+    // Held by the next item to write: after an error of the graph the others may never be written. Released last: the share's
+    // batch must return before the graph finishes.
     std::optional<Output::Hold> hold;
     Ref<Predictions> share;
     Output* output = nullptr;
@@ -158,11 +157,11 @@ struct PredictionLine::State {
   }
 
   const Write write;
-  bool broken = false;  // the thread's own
+  bool broken = false;  // used by the thread alone
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::map<Place, Item> early;  // after one that has not arrived
+  std::map<Place, Item> early;  // arrived before their predecessors
   Place next = {0, 0};
   std::deque<Item> line;
   bool stopping = false;

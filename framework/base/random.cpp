@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "hash_bytes() reads wo
 constexpr std::uint64_t kWords[8] = {0x6a09e667f3bcc909, 0xbb67ae8584caa73b, 0x3c6ef372fe94f82b, 0xa54ff53a5f1d36f1,
                                      0x510e527fade682d1, 0x9b05688c2b3e6c1f, 0x1f83d9abfb41bd6b, 0x5be0cd19137e2179};
 
-// All 128 bits of a product in 64: every bit of the result depends on nearly every bit of both factors.
+// Folds the 128-bit product into 64 bits: every bit of the result depends on nearly every bit of both factors.
 std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
   const Word128 product = static_cast<Word128>(a) * b;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
@@ -26,7 +26,7 @@ std::uint64_t fold(std::uint64_t a, std::uint64_t b) {
 
 constexpr std::size_t kBlock = 64;
 
-// Four chains that do not wait for each other, sixteen bytes each.
+// Four independent chains of sixteen bytes each.
 void absorb(std::uint64_t (&lanes)[4], const unsigned char* block) {
   std::uint64_t words[8];
   std::memcpy(words, block, kBlock);
@@ -66,7 +66,7 @@ std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t seed)
   std::size_t left = size;
   for (; left >= kBlock; left -= kBlock, bytes += kBlock) absorb(lanes, bytes);
   if (left > 0) {
-    unsigned char last[kBlock] = {};  // the size, mixed in below, tells padding from content
+    unsigned char last[kBlock] = {};  // the size, mixed in below, distinguishes padding from content
     std::memcpy(last, bytes, left);
     absorb(lanes, last);
   }
@@ -101,8 +101,8 @@ double Draw::uniform(double low_end, double high_end) {
   return value < high_end || low_end == high_end ? value : std::nextafter(high_end, low_end);  // rounding may reach the end
 }
 
-// Multiply and shift, with the words that would favour some results rejected (Lemire, "Fast random integer generation in an
-// interval", 2019).
+// Multiply and shift, rejecting words that would favour some results (Lemire, "Fast random integer generation in an interval",
+// 2019).
 std::int64_t Draw::integer(std::int64_t low_end, std::int64_t high_end) {
   assert(low_end <= high_end);
   const std::uint64_t last = static_cast<std::uint64_t>(high_end) - static_cast<std::uint64_t>(low_end);
@@ -147,8 +147,8 @@ std::uint64_t Permutation::operator()(std::uint64_t position) const {
   assert(position < size_);
   constexpr std::uint32_t kRounds = 8;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
-  // The network permutes 0 ... 4^half_bits - 1, at most four times `size` numbers: walking on until one below `size` comes up
-  // makes of it a permutation of 0 ... size - 1.
+  // The network permutes 0 ... 4^half_bits - 1, at most four times `size` numbers. Repeating it until the value is below `size`
+  // gives a permutation of 0 ... size - 1.
   std::uint64_t value = position;
   do {
     std::uint64_t left = value >> half_bits_, right = value & mask;

@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kMask = "***";
-constexpr std::string_view kEnds = " \t\r\n\"'<>`";  // braces and bars stand in URLs that are sent
+constexpr std::string_view kEnds = " \t\r\n\"'<>`";  // braces and bars occur in URLs
 
 bool is_secret(std::string_view parameter) {
   std::string name = lower_case(parameter);
@@ -26,7 +26,7 @@ bool is_secret(std::string_view parameter) {
   return false;
 }
 
-// [begin, end): what stands between "://" and the path. Returns how much longer the text became.
+// [begin, end): the part between "://" and the path. Returns by how much the text grew.
 std::ptrdiff_t mask_user(std::string& text, std::size_t begin, std::size_t end) {
   const std::size_t at = text.rfind('@', end - 1);
   if (begin == end || at == std::string::npos || at < begin) return 0;
@@ -36,7 +36,7 @@ std::ptrdiff_t mask_user(std::string& text, std::size_t begin, std::size_t end) 
   return static_cast<std::ptrdiff_t>(kMask.size()) - static_cast<std::ptrdiff_t>(at - first);
 }
 
-// From the '?' on; `end` is that of the URL. Returns its new end.
+// From the '?' on; `end`: the URL's end. Returns its new end.
 std::size_t mask_parameters(std::string& text, std::size_t begin, std::size_t end) {
   for (std::size_t name = begin + 1; name < end;) {
     std::size_t next = std::min(text.find('&', name), end);

@@ -1,4 +1,4 @@
-// Commands that messages tell a user to type.
+// Quotes commands in messages for the user to type.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// A word as a POSIX shell has to read it: in quotes where it would take the word apart or replace something in it.
+// A word for a POSIX shell: quoted if the shell would split it or replace something in it.
 std::string shell_word(std::string_view word);
 std::string shell_text(const std::vector<std::string>& words);
 

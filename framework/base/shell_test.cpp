@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// What the shell makes of a word.
+// The word as a shell reads it.
 std::string read_by_a_shell(const std::string& word) {
   std::FILE* shell = ::popen(("printf %s " + shell_word(word)).c_str(), "r");
   std::string text;

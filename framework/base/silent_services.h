@@ -1,4 +1,4 @@
-// What stages may ask of a run, where there is none: what they say is dropped.
+// Services for stages outside a run: everything reported is dropped.
 #pragma once
 
 #include "millrace/stage.h"

@@ -1,4 +1,4 @@
-// The part of hash_of_input() (millrace/sample.h) that one slot has.
+// One slot's part of hash_of_input() (millrace/util/batch_input.h).
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Hash of what the network receives of this slot of a complete batch. `number`: the slot's, as the hash is to know it. Executes
-// the slot's record on the host. REQUIRES: slot < batch.count
+// Hash of the network's input from this slot of a complete batch. `number`: the slot's number in the hash. Executes the slot's
+// record on the host. REQUIRES: slot < batch.count
 std::uint64_t hash_of_slot(const Batch& batch, std::uint32_t slot, std::uint64_t number);
 
 }  // namespace millrace

@@ -13,8 +13,8 @@ std::vector<Share> split(std::uint32_t count, std::size_t replicas, std::span<co
       load.empty() ? std::vector<double>(replicas, 1.0) : std::vector<double>(load.begin(), load.end());
   const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
 
-  // Everybody has at least the whole part of its quota; the few samples that are left go where a sample weighs least. The
-  // margin keeps a quota that rounding put just above a whole number from claiming more than there is.
+  // Every replica gets at least the whole part of its quota; the few remaining samples go where a sample weighs least. The margin
+  // keeps a quota that was rounded just above a whole number from claiming too much.
   std::vector<Share> shares(replicas);
   std::uint32_t left = count;
   for (std::size_t r = 0; r < replicas; ++r) {

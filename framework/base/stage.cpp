@@ -38,13 +38,13 @@ std::uint64_t Source::listing_hash() const {
 
 namespace {
 
-// A stage before it gave other images than it had said, or the plan would have been refused.
+// An earlier stage emitted other images than it declared; otherwise the plan would have been refused.
 [[noreturn]] void refuse_image(const Sample& sample) {
   fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
        to_string(sample.image().shape));
 }
 
-// Caches and recipes believe is_random(): what it hides would come out the same in every epoch, or be missing in a prediction.
+// Caches and recipes rely on is_random(): undeclared draws would repeat in every epoch, or be missing in a prediction.
 [[noreturn]] void refuse_draw(const Sample& sample) {
   fail(ErrorKind::usage,
        "sample '{}': the stage drew a random number, and its is_random() says that it draws none: a class that uses its Draw "
@@ -64,7 +64,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   for (Sample& sample : batch.chunk(packet)) {
     if (watch != nullptr) watch->begins(next++);
     if (sample.cached) {
-      sample.cached = cache == nullptr;  // the stages after it have work to do again
+      sample.cached = cache == nullptr;  // later stages must process it again
       if (makes_resident) sample.set_resident();
       continue;
     }

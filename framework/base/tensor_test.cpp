@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 namespace millrace {
 namespace {
@@ -54,15 +53,6 @@ TEST(ImageShape, KnowsItsElementsAndFrames) {
   EXPECT_EQ(to_string(deep), "2 x 3 x 4, u16");
   EXPECT_EQ(to_string(clip), "5 frames of 2 x 3 x 4");
   EXPECT_EQ(to_string(unknown), "? frames of 2 x 3 x 4");
-}
-
-TEST(DataType, HasASizeAndAName) {
-  for (const auto& [type, size, name] :
-       {std::tuple{DataType::u8, 1U, "u8"}, std::tuple{DataType::u16, 2U, "u16"}, std::tuple{DataType::i32, 4U, "i32"},
-        std::tuple{DataType::f32, 4U, "f32"}, std::tuple{DataType::bf16, 2U, "bf16"}}) {
-    EXPECT_EQ(size_of(type), size);
-    EXPECT_STREQ(to_string(type), name);
-  }
 }
 
 }  // namespace

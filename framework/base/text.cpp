@@ -27,7 +27,7 @@ Character first_character(std::string_view text) {
   return is_longer_than_needed || is_surrogate || code > 0x10ffff ? Character{} : Character{bytes, code};
 }
 
-// Embeddings, overrides and isolates turn the direction; two separators break a line.
+// Embeddings, overrides and isolates change the direction; two separators break a line.
 bool upsets_terminal(char32_t code) {
   const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
   return is_control || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -40,7 +40,7 @@ int digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The byte of the escape that the text begins with; -1: it begins with none.
+// The byte of the escape at the beginning of the text; -1 if there is none.
 int escaped_byte(std::string_view text) {
   if (text.size() < 4 || text[0] != '\\' || text[1] != 'x' || digit(text[2]) < 0 || digit(text[3]) < 0) return -1;
   return 16 * digit(text[2]) + digit(text[3]);
@@ -50,7 +50,7 @@ int escaped_byte(std::string_view text) {
 bool is_numeric(std::string_view text) {
   double number = 0;
   if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
-  if (text.find_first_of("0123456789.") != 0) return false;  // no second sign, and no "inf"
+  if (text.find_first_of("0123456789.") != 0) return false;  // excludes a second sign and "inf"
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc() && end == text.data() + text.size();
 }
@@ -123,7 +123,7 @@ void append_cell(std::string& line, std::string_view text) {
 
 std::string shown(std::string_view text, std::size_t most) {
   if (text.size() <= most) return line_text(text);
-  const std::string whole = without_secrets(std::string(text));  // what is cut could no longer be told from others
+  const std::string whole = without_secrets(std::string(text));  // before cutting, since a cut secret would not be recognised
   text = whole;
   if (text.size() <= most) return line_text(text);
   const auto is_inside = [&] { return most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0U) == 0x80; };

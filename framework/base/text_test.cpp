@@ -47,7 +47,7 @@ TEST(LineText, IsOneLineThatControlsNoTerminal) {
        "\\xc2\\x9b"
        "31m"},                                              // a control of eight bits
       {"a\xe2\x80\xaegpj.exe", "a\\xe2\\x80\\xaegpj.exe"},  // right to left
-      {"\xe2\x80\x8f\xd7\x90", "\xe2\x80\x8f\xd7\x90"},     // a mark that Hebrew names may have
+      {"\xe2\x80\x8f\xd7\x90", "\xe2\x80\x8f\xd7\x90"},     // a mark that occurs in Hebrew names
       {std::string("\0", 1), "\\x00"},
   };
   for (const auto& [bytes, text] : cases) EXPECT_EQ(line_text(bytes), text);

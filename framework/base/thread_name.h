@@ -1,4 +1,4 @@
-// What `top -H`, gdb and perf call a thread.
+// Thread names as shown by `top -H`, gdb and perf.
 #pragma once
 
 #include <pthread.h>

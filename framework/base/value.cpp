@@ -19,8 +19,8 @@ std::string to_string(const Position& position) {
 
 bool is_in_file(const Position& position) { return position.file && position.line > 0 && !position.file->starts_with("--"); }
 
-// The alternative is copied before there is a variant to hold it: where that throws, libstdc++ 12 destroys an alternative of the
-// new variant, though there is none.
+// Copies the alternative before the variant exists: if the copy throws inside, libstdc++ 12 destroys an alternative that was
+// never constructed.
 Value::Value(const Value& other)
     : data_(std::visit(
           [](const auto& value) {
@@ -164,7 +164,7 @@ std::string assignment(const Member& member) {
   return line + "]\n";
 }
 
-// Plain keys come first: in TOML they would belong to the section above them otherwise.
+// Plain keys come first: otherwise TOML would assign them to the section above.
 void write_section(const Value& table, const std::string& path, int depth, std::string& out) {
   const auto is_section = [depth](const Member& member) {
     return member.value.kind() == Value::Kind::table && depth < kSectionDepth;
@@ -216,7 +216,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 namespace {
 
-// Names that differ in a digit are names of different things: "conv1" and "conv2".
+// Names that differ in a digit name different things: "conv1" and "conv2".
 std::string digits_of(std::string_view text) {
   std::string digits;
   std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
@@ -234,6 +234,8 @@ bool has_part(const std::string& name, const std::string& part) {
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongest = 300;  // the distance of longer texts takes time with the square of their length
+  if (name.size() > kLongest) return std::nullopt;
   const std::string wanted = lower_case(name);
   const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 5 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
   const std::string digits = digits_of(name);

@@ -1,4 +1,4 @@
-// How long somebody has waited who looks again and again.
+// Measures the waiting time of a polling loop.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// A machine, a container or a process that is paused makes nothing late: whatever it waits for stood still as well. So of the
-// time between two looks no more than kMost counts.
+// A paused machine, container or process must not cause a timeout, since everything it waits for was paused too. So at most kMost
+// of the time between two polls counts.
 class WaitedTime {
  public:
   using Clock = std::chrono::steady_clock;
@@ -15,7 +15,7 @@ class WaitedTime {
 
   explicit WaitedTime(Clock::time_point now = Clock::now()) : looked_(now) {}
 
-  // Seconds since it was made or restarted. To be called some times a second.
+  // Seconds since construction or restart. Call it several times a second.
   double look(Clock::time_point now = Clock::now()) {
     seconds_ += std::min(std::chrono::duration<double>(now - looked_).count(), kMost);
     looked_ = now;

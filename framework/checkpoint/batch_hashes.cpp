@@ -8,7 +8,7 @@ namespace millrace {
 
 SavedState::BatchHash hash_of(const Batch& batch) {
   SavedState::BatchHash hash{batch.stream_hash, 0};
-  if (batch.resident_set >= 0) return hash;  // the host has no pixels of images that a device keeps
+  if (batch.resident_set >= 0) return hash;  // devices keep these images, so the host has no pixels
   const std::uint32_t apart = std::max(batch.global_count / 8, 4U);
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     const std::uint32_t number = batch.first_slot + slot;
@@ -25,7 +25,7 @@ void BatchHashes::add(std::uint64_t step, const SavedState::BatchHash& hash) {
 }
 
 void BatchHashes::restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes) {
-  if (hashes.size() > done) return;  // there are not so many steps
+  if (hashes.size() > done) return;  // the run has fewer steps
   for (std::size_t i = 0; i < hashes.size(); ++i) add(done - hashes.size() + i, hashes[i]);
 }
 

@@ -1,4 +1,4 @@
-// What the last batches of a run held, so that a resumed run can see that its data is still the same (--verify).
+// Hashes of a run's last batches, so that a resumed run can verify that its data are unchanged (--verify).
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,9 @@
 
 namespace millrace {
 
-// The hash of a complete batch covers all its samples and draws, and what the network receives of every fourth image, or of about
-// 8 of a larger global batch. So it sees a decoder that gives other pixels, and stays cheap: 8 flipped images of 224 x 224 take
-// about 1.3 ms of one core. Images that devices keep are left out. Of several processes each hashes its own slots; the sums are
-// the global batch's.
+// Hashes a complete batch: all its samples and draws, and the pixels that the network receives for every fourth image, or for
+// about 8 images of a larger global batch. This detects a changed decoder cheaply: 8 flipped images of 224 x 224 take about 1.3
+// ms of one core. Images that devices keep are left out. Each process hashes its own slots; the sums are the global batch's.
 SavedState::BatchHash hash_of(const Batch& batch);
 
 // The hashes of the newest steps. Thread-safe.
@@ -23,9 +22,9 @@ class BatchHashes {
  public:
   static constexpr std::size_t kMost = 64;
 
-  void add(std::uint64_t step, const SavedState::BatchHash& hash);  // steps may come in any order, and before they are done
-  void restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes);  // of the steps before `done`
-  // Hashes of the steps before `done`, the newest last: as many as are known without a gap, at most kMost.
+  void add(std::uint64_t step, const SavedState::BatchHash& hash);  // in any order, and before the step is done
+  void restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes);  // hashes of steps before `done`
+  // Hashes of the steps before `done`, the newest last: the longest sequence without a gap, at most kMost.
   std::vector<SavedState::BatchHash> last(std::uint64_t done) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr ImageShape kImage{2, 2, 1};
 
-// Slots first ... first + count - 1 of a global batch of 32, of which slot n is filled with n.
+// Slots first ... first + count - 1 of a global batch of 32; slot n is filled with n.
 Ref<Batch> part_of_batch(std::uint32_t first, std::uint32_t count) {
   Ref<Batch> batch = testkit::make_batch(count, kImage, kImage);
   batch->first_slot = first;
@@ -36,14 +36,14 @@ TEST(BatchHashes, ProcessesThatShareABatchAddUpToItsHash) {
 TEST(BatchHashes, SeeAPixelAndALabelOfSomeImages) {
   const Ref<Batch> batch = part_of_batch(0, 32);
   const SavedState::BatchHash before = hash_of(*batch);
-  batch->change_pixels()[4 * kImage.bytes() + 3] ^= 1U;  // of every fourth image
+  batch->change_pixels()[4 * kImage.bytes() + 3] ^= 1U;  // one of every fourth image
   const SavedState::BatchHash changed = hash_of(*batch);
   EXPECT_NE(changed.images, before.images);
   EXPECT_EQ(changed.stream, before.stream);
   batch->labels[4] = 9;
   EXPECT_NE(hash_of(*batch).images, changed.images);
   const SavedState::BatchHash labelled = hash_of(*batch);
-  batch->change_pixels()[5 * kImage.bytes()] ^= 1U;  // the time for it does not grow with the batch
+  batch->change_pixels()[5 * kImage.bytes()] ^= 1U;  // not hashed, so that the time does not grow with the batch
   EXPECT_EQ(hash_of(*batch), labelled);
 }
 

@@ -14,17 +14,17 @@ namespace millrace {
 
 namespace {
 
-// Nothing: it cannot be used.
+// Empty if the checkpoint is unusable.
 std::optional<Checkpoint> read_whole(CheckpointPlace& place, const std::string& name) {
   try {
     return place.read(name);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data) throw;  // a storage that does not answer says nothing about it
+    if (error.kind() != ErrorKind::data) throw;  // the storage is unreachable, which does not show damage
     return std::nullopt;
   }
 }
 
-// That the pointer names, no later than `step` and whole.
+// The checkpoint named by the pointer, if it is whole and not later than `step`.
 std::optional<FoundCheckpoint> pointed_to_by_best(CheckpointPlace& place, std::uint64_t step) {
   const std::vector<std::string> names = place.names();
   const std::string name = place.pointed_to("best");
@@ -37,7 +37,7 @@ void point_best_to(CheckpointPlace& place, const std::string& name) {
   if (place.pointed_to("best") != name) place.point_to("best", name);
 }
 
-// It lay under another name while it was replaced.
+// The checkpoint had another name while it was being replaced.
 std::string name_of_used(const FoundCheckpoint& used) {
   std::string name = used.path.filename().string();
   return is_checkpoint_name(name) ? name : checkpoint_name(used.checkpoint.state.step);

@@ -1,4 +1,4 @@
-// What a kill or a fault has left of the best checkpoint, and what a resumed run makes of it.
+// The best checkpoint after a kill or failure, and how a resumed run repairs it.
 #include "checkpoint/best.h"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace {
 
 const std::string kFigure = "validate.loss";
 
-// Checkpoints after steps 1 to 3, of which the first is better than nothing and the second is the best.
+// Checkpoints after steps 1 to 3. The second is the best.
 class BestCheckpointTest : public CheckpointTest {
  protected:
   BestCheckpointTest() {
@@ -29,7 +29,7 @@ class BestCheckpointTest : public CheckpointTest {
     const std::uint64_t best = std::min<std::uint64_t>(step, 2);
     return {.best = 1.0 / static_cast<double>(best), .best_step = best, .passes = step - best};
   }
-  // What the run that resumes from step 3 knows. `exported`: what best.safetensors says.
+  // The best value in the run that resumes from step 3. `exported`: metadata of best.safetensors.
   SavedState::Watched mended(const std::optional<Best>& exported = {}) {
     warnings_.clear();
     FoundCheckpoint used{folder_.path() / checkpoint_name(3), checkpoint_at(3)};
@@ -41,7 +41,7 @@ class BestCheckpointTest : public CheckpointTest {
   }
   std::string best() const { return pointed_to(folder_.path(), "best"); }
 
-  std::uint64_t step_ = 0;  // of the checkpoint that mended() has found; 0: none
+  std::uint64_t step_ = 0;  // step of the checkpoint that mended() returned; 0 if none
 };
 
 TEST_F(BestCheckpointTest, WhatARunResumesFromIsTheNewest) {
@@ -55,9 +55,9 @@ TEST_F(BestCheckpointTest, WhatARunResumesFromIsTheNewest) {
   }
 }
 
-// A later --resume finds again what was found, but not what was named.
+// A later --resume finds an automatically chosen checkpoint again, but not a named one.
 TEST_F(BestCheckpointTest, APointerThatCannotBeWrittenIsAnErrorOnlyWhereACheckpointWasNamed) {
-  point_to(folder_.path(), "latest", checkpoint_name(9));  // which is gone
+  point_to(folder_.path(), "latest", checkpoint_name(9));  // a missing checkpoint
   fs::create_directory(folder_.path() / ("latest.new-" + std::to_string(::getpid())));
   const auto place = checkpoint_place(folder_.path(), nullptr);
   const auto use = [&](std::uint64_t step, bool was_named) {
@@ -151,7 +151,7 @@ TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: 'step-000000001' is the best so far\n");
 }
 
-// As of a run of an earlier version, whose best checkpoint was that of another figure.
+// A run of an earlier version, whose best checkpoint belongs to another metric.
 TEST_F(BestCheckpointTest, ExportedWeightsOfTheBestAreEnough) {
   fs::remove_all(folder_.path() / checkpoint_name(2));
   EXPECT_EQ(mended(Best{kFigure, 2, 0.5}).best, 0.5);

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// How the classes differ, as the two sides of a difference; nothing: they are the same.
+// Differences between two lists of classes, if any.
 void compare_classes(const std::string& key, const std::vector<std::string>& then, const std::vector<std::string>& now,
                      std::vector<Difference>& found) {
   if (then.size() != now.size()) {
@@ -28,7 +28,7 @@ void compare_classes(const std::string& key, const std::vector<std::string>& the
   found.push_back({key, fmt::format("class {} '{}'", label, *was), fmt::format("class {} '{}'", label, *is)});
 }
 
-// How the listings differ, of as many samples and the same classes: in the number of a class, where that is known.
+// Differences between two listings with equal counts of samples and equal classes: the count of a class, if known.
 void compare_listings(const std::string& key, const std::string& place, const SavedState::Data& then, const SavedState::Data& now,
                       std::vector<Difference>& found) {
   if (!then.listing_hash || !now.listing_hash || then.listing_hash == now.listing_hash) return;
@@ -51,11 +51,11 @@ void add_params(const std::string& table, std::vector<std::string>& keys) {
   for (const ParamInfo& param : set.infos()) keys.push_back(fmt::format("{}.{}", table, param.name));
 }
 
-// Compares two resolved files. What the environment says is compared too, since older checkpoints hold its texts; it is not
-// shown.
+// Compares two resolved files. Values from the environment are compared too, since older checkpoints hold them as text, but are
+// not shown.
 std::vector<Difference> file_differences(const Value& then, const Value& now, const Pipeline& plan) {
   std::set<std::string> left_out = keys_that_may_change(plan);
-  left_out.insert({"run.devices", "run.precision"});  // compared as they were chosen
+  left_out.insert({"run.devices", "run.precision"});  // compared as chosen values
   std::vector<Difference> found = differences(then, now, left_out);
   const std::vector<Difference> meant = differences(with_environment(then), with_environment(now), left_out);
   std::erase_if(found,
@@ -75,8 +75,9 @@ RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunReco
   std::vector<Difference>& found = comparison.differences;
   found = file_differences(*file_then, *file_now, plan);
   for (const Value* document : {&*file_then, &*file_now}) add_keys("", *document, comparison.keys);
-  if (!state.network.empty()) {                                                              // older checkpoints do not hold it
-    std::erase_if(found, [](const Difference& each) { return each.key == "network.use"; });  // where its content lies
+  if (!state.network.empty()) {  // older checkpoints lack it
+    // Only the location of the network's file.
+    std::erase_if(found, [](const Difference& each) { return each.key == "network.use"; });
     const auto network_then = parse_toml(state.network, "the checkpoint's network", errors);
     const auto network_now = parse_toml(now.network, plan.network_params.use, errors);
     errors.throw_if_any();
@@ -88,7 +89,7 @@ RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunReco
     const std::string source = each.key.substr(0, each.key.rfind('.'));
     if (!is_path_of(source, each.key)) return false;
     const auto then = state.data.find(source), is = now.data.find(source);
-    if (is == now.data.end()) return sources.contains(source);  // of a graph that does not run
+    if (is == now.data.end()) return sources.contains(source);  // belongs to a graph that does not run
     return then != state.data.end() && then->second.listing_hash && then->second.listing_hash == is->second.listing_hash;
   });
   std::ranges::move(data_differences(state.data, now.data, places_of_sources(plan)), std::back_inserter(found));
@@ -130,7 +131,7 @@ std::vector<Difference> data_differences(const std::map<std::string, SavedState:
       found.push_back({source + ".samples", std::to_string(was.samples), std::to_string(is->second.samples)});
     }
     compare_classes(source + ".classes", was.classes, is->second.classes, found);
-    if (was.samples != is->second.samples || was.classes != is->second.classes) continue;  // their keys allow another listing
+    if (was.samples != is->second.samples || was.classes != is->second.classes) continue;  // their keys explain another listing
     const auto place = places.find(source);
     compare_listings(source + ".listing", place == places.end() ? "" : place->second, was, is->second, found);
   }
@@ -184,7 +185,7 @@ void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys)
 
 namespace {
 
-// Also by its short option, or by one word of it: lr, batch, epochs.
+// Also matches a short option, or one word of a key: lr, batch, epochs.
 std::optional<std::string> nearest_key(const std::string& said, const std::vector<std::string>& keys) {
   if (auto near = nearest_name(said, keys)) return near;
   const std::string word = said == "lr" ? "learning_rate" : said;

@@ -1,4 +1,4 @@
-// In what a resumed run differs from its checkpoint, and whether that is allowed.
+// Differences between a resumed run and its checkpoint, and whether they are allowed.
 #pragma once
 
 #include <map>
@@ -13,48 +13,49 @@
 
 namespace millrace {
 
-// What a run is now, in what a checkpoint is compared by.
+// The properties of the current run that are compared with a checkpoint.
 struct RunRecord {
-  std::string pipeline, network;                 // the resolved file and the network's, as TOML; "": there is no such file
+  std::string pipeline, network;                 // the resolved file and the network's, as TOML; "" without a file
   std::map<std::string, SavedState::Data> data;  // by source
   std::string backend, precision;
-  std::uint64_t replicas = 0;  // of all processes
-  Versions versions = {};      // of the code and of the devices
+  std::uint64_t replicas = 0;  // in all processes
+  Versions versions = {};      // versions of the code and devices
 };
 
 struct RunComparison {
   std::vector<Difference> differences;
-  std::vector<std::string> keys;  // all that either side has, or may have: what --allow-change can name
+  std::vector<std::string> keys;  // all keys that either side has or may have, which --allow-change accepts
 };
-// What differs is in the file, without the keys that cannot change results, and without paths of data that list the same; in the
-// network's file, wherever it lies; in the data; in the precision and the devices as they were chosen. `plan`: of the file that
-// is run. Throws Error(usage) for TOML that is none.
+// Compares the file, without keys that cannot change results and without paths of data with equal listings; the network's file,
+// wherever it lies; the data; the precision and devices as chosen. `plan`: the current file. Throws Error(usage) for invalid
+// TOML.
 RunComparison compare_with_checkpoint(const FoundCheckpoint& from, const RunRecord& now, const Pipeline& plan);
 
-// Throws Error(usage) that lists the differences which are not `allowed`, and for a key to allow that is not there.
+// Throws Error(usage) that lists the differences not in `allowed`, or an allowed key that does not exist.
 void require_allowed(const RunComparison& comparison, const std::vector<std::string>& allowed, const std::string& pipeline,
                      const std::string& checkpoint);
 
-// The parts of it, each by itself.
+// Its parts:
 
-// "train.read.samples", "train.read.classes", and "train.read.listing" where these two are the same, of sources that both have.
-// `places`: of their tables, for messages.
+// Compares sources that both sides have: "train.read.samples", "train.read.classes" and, where these are equal,
+// "train.read.listing". `places`: positions of the sources' tables, for messages.
 std::vector<Difference> data_differences(const std::map<std::string, SavedState::Data>& then,
                                          const std::map<std::string, SavedState::Data>& now,
                                          const std::map<std::string, std::string>& places);
 
-// Whether a key says where the data of `source`, "train.read", lie: what lies there is compared, and not its place.
+// Whether a key is a path of the data of `source` ("train.read"). The data are compared instead of their location.
 bool is_path_of(const std::string& source, const std::string& key);
 
-// By source, "train.read": where its table stands, "mine.toml:14:1".
+// Position of each source's table: "train.read" to "mine.toml:14:1".
 std::map<std::string, std::string> places_of_sources(const Pipeline& pipeline);
 
-// Adds all keys in `value`, "network.use.layers[3].probability" where `key` is "network.use"; `key` "": those of a whole file.
+// Adds all keys in `value`, such as "network.use.layers[3].probability" if `key` is "network.use". An empty `key` stands for a
+// whole file.
 void add_keys(const std::string& key, const Value& value, std::vector<std::string>& keys);
-// Adds the keys that [run], [stop], [plateau], [network] and the stages of the graphs may have, and those of data_differences().
+// Adds the possible keys of [run], [stop], [plateau], [network] and the graphs' stages, and those of data_differences().
 void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys);
 
-// Throws Error(usage) that names one of `allowed` which is not among `keys`, and the nearest one that is.
+// Throws Error(usage) if one of `allowed` is not among `keys`; the message suggests the nearest key.
 void require_keys(const std::vector<std::string>& allowed, const std::vector<std::string>& keys);
 
 }  // namespace millrace

@@ -52,13 +52,14 @@ class OpenFile {
   const int handle_;
 };
 
-// A file is not there or damaged. What else goes wrong, such as a server that does not answer, says nothing about it.
+// Missing or damaged files are Error(data). Other errors, such as an unreachable server, do not show that a checkpoint is
+// damaged.
 ErrorKind kind_of(int error) {
   constexpr int kOfFile[] = {ENOENT, ENOTDIR, EISDIR, EIO, EUCLEAN, EBADMSG};
   return std::ranges::find(kOfFile, error) != std::end(kOfFile) ? ErrorKind::data : ErrorKind::storage;
 }
 
-// From the disk and not from the cache of pages, where the system can tell them apart.
+// Reads from the disk instead of the page cache, where the system can.
 void read_pieces(const fs::path& path, const std::function<void(const char* data, std::size_t bytes)>& take) {
   const std::string name = path.filename().string();
   if (is_special_file(path)) fail(ErrorKind::data, "'{}' is no file but a pipe, socket or device", name);
@@ -92,8 +93,8 @@ void move_folder(const fs::path& from, const fs::path& to) {
   if (error) fail(ErrorKind::storage, "cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
 }
 
-// A checkpoint of the same step goes, and `latest` may name it: so the two change their names at once. Where the file system
-// cannot do that, there is a moment in which only `replaced` is there; newest_checkpoint() knows that name.
+// Replaces a checkpoint of the same step. `latest` may name it, so the two names are exchanged atomically. File systems without
+// such an exchange have a moment in which only `replaced` exists; newest_checkpoint() recognises that name.
 void put_in_place(const fs::path& unfinished, const fs::path& path, const fs::path& replaced) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return move_folder(unfinished, path);
@@ -114,10 +115,10 @@ std::string whole_text(const fs::path& path) {
   return text;
 }
 
-// Where one of this name lies while another takes its place.
+// Temporary name of a checkpoint that is being replaced.
 fs::path replaced_name(const fs::path& folder, const std::string& name) { return folder / fmt::format(".{}.old", name); }
 
-// What a writer that was killed has left: "latest.new-1234" of an OutputFile, ".step-000000010.new", ".step-000000010.old".
+// Leftovers of a killed writer: "latest.new-1234" of an OutputFile, ".step-000000010.new", ".step-000000010.old".
 bool is_unfinished(std::string_view name) {
   constexpr std::string_view kMark = ".new-";
   if (name.starts_with('.') && (name.ends_with(".new") || name.ends_with(".old"))) {
@@ -142,7 +143,7 @@ std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpo
   const fs::path path = folder / name, unfinished = folder / fmt::format(".{}.new", name), replaced = replaced_name(folder, name);
   std::error_code ignored, error;
   fs::remove_all(unfinished, ignored);
-  if (!fs::exists(folder, ignored)) make_folder(folder, error);  // a rescue, or one that was moved away
+  if (!fs::exists(folder, ignored)) make_folder(folder, error);  // for a rescue, or if the folder was moved away
   if (!error) fs::create_directory(unfinished, error);
   if (error) fail(ErrorKind::storage, "cannot make '{}': {}", unfinished.string(), error.message());
   std::uint64_t bytes = 0;
@@ -159,7 +160,7 @@ std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpo
     fs::remove_all(unfinished, ignored);
     throw;
   }
-  sync_folder(folder);  // before the one that was replaced goes: until now the disk may hold either under this name
+  sync_folder(folder);  // before the replaced one is removed: until now the disk may hold either under this name
   for (const fs::path& left : {unfinished, replaced}) fs::remove_all(left, ignored);
   return bytes;
 }
@@ -186,7 +187,7 @@ void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size
   std::error_code ignored;
   for (const std::string& gone :
        checkpoints_to_remove(checkpoint_names(folder), name, pointed_to(folder, "best"), keep, period)) {
-    fs::rename(folder / gone, replaced_name(folder, gone), ignored);  // so that no half of one looks like a whole
+    fs::rename(folder / gone, replaced_name(folder, gone), ignored);  // so that a half-removed checkpoint never looks whole
   }
   remove_unfinished(folder, {});
 }

@@ -2,13 +2,13 @@
 //
 //   state.safetensors  every state of every parameter, "conv1.weight/momentum", and running statistics of each replica,
 //                      "bn1.running_mean/value/1"
-//   state.json         where the run stands (saved_state.h)
+//   state.json         the progress of the run (saved_state.h)
 //   pipeline.toml      the resolved file
 //   manifest.json      size and CRC-64/XZ of each of these
 //
-// Beside these folders lie the files `latest` and `best`, which hold the name of one of them, and `number` (RunPlaces). A folder
-// is written under a name that begins with a dot. It gets its own name when all of it is on the disk and was read back, and
-// `latest` moves after that. So a reader of `latest` finds a whole checkpoint, wherever the writer was killed.
+// Next to these folders lie the files `latest` and `best`, which each name one of them, and `number` (RunPlaces). A folder is
+// written under a name that begins with a dot. It is renamed once it is on the disk and was read back, and `latest` moves after
+// that. So `latest` always names a whole checkpoint, even if the writer is killed.
 #pragma once
 
 #include <cstdint>
@@ -31,41 +31,41 @@ struct Checkpoint {
 };
 
 std::string checkpoint_name(std::uint64_t step);  // "step-000001200"
-// Those in the folder, whole or not, the newest first; none where there is no folder. Throws Error(run) naming a folder that
-// cannot be read.
+// The checkpoints in a folder, whole or not, the newest first; none if the folder does not exist. Throws Error(run) naming an
+// unreadable folder.
 std::vector<std::string> checkpoint_names(const std::filesystem::path& folder);
 
-// Writes folder/step-..., in the place of one of the same step, reads it back and compares. Returns its bytes; all of them are on
-// the disk. Throws Error(storage) that names file and cause, and leaves no part of it.
+// Writes folder/step-..., replacing one of the same step, reads it back and compares. Returns its size in bytes; all are on the
+// disk. Throws Error(storage) that names file and cause, and leaves nothing behind.
 std::uint64_t write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
-// Makes `pointer`, "latest" or "best", name the checkpoint. Throws Error(storage).
+// Points `pointer` ("latest" or "best") to the checkpoint. Throws Error(storage).
 void point_to(const std::filesystem::path& folder, const std::string& pointer, const std::string& name);
-// The checkpoint's name; "": there is no such file. Throws where it cannot be read: then it is not known which one it names.
+// The checkpoint's name; "" if the pointer does not exist. Throws if it cannot be read, since its target is then unknown.
 std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);
-// The retention period that a step is in: the first checkpoint of each period but period 0 is kept for ever.
+// The retention period of a step: the first checkpoint of each period except period 0 is kept for ever.
 using RetentionPeriod = std::function<std::uint64_t(std::uint64_t step)>;
-// Removes what writers that were killed have left, and of all checkpoints those after `name`, and those before it but the newest
-// `keep`, the best and what `period` keeps; null: that keeps none.
+// Removes leftovers of killed writers, all checkpoints after `name`, and those before it except the newest `keep`, the best and
+// those that `period` keeps (null keeps none).
 void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep,
                       const RetentionPeriod& period = {});
 
-// Removes what killed programs have left in the folder: "latest.new-1234" of an OutputFile, ".step-000000010.new"; not `used`,
-// the checkpoint that the run resumes from. Nothing else goes. REQUIRES: no other program writes there.
+// Removes leftovers of killed programs in the folder, such as "latest.new-1234" of an OutputFile or ".step-000000010.new", but
+// not `used`, the checkpoint that the run resumes from. REQUIRES: no other program writes there.
 void remove_unfinished(const std::filesystem::path& folder, const std::filesystem::path& used);
 
-// Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong, and Error(storage) where a
-// file may well be whole and cannot be read now.
+// Checks sizes and checksums first. Throws Error(data) that describes the damage, or Error(storage) if the file cannot be read
+// now but may be whole.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 struct FoundCheckpoint {
   std::filesystem::path path;
   Checkpoint checkpoint;
 };
-// The one that `latest` names; else, where it is not whole, the newest that is. `warn` is told of each that is not, and why.
+// The checkpoint that `latest` names or, if it is damaged, the newest whole one. `warn` gets a message for each damaged one.
 std::optional<FoundCheckpoint> newest_checkpoint(const std::filesystem::path& folder,
                                                  const std::function<void(std::string)>& warn);
 
-// The first tensor with a value that is not finite; "": all are.
+// The first tensor with a non-finite value; "" if all are finite.
 std::string not_finite(const std::vector<NamedTensor>& tensors);
 
 }  // namespace millrace

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kPrefix = "step-";
 constexpr std::size_t kDigits = 9;  // at least
 
-// A file that is added up while it is written.
+// A file whose checksum is computed while it is written.
 class SummedFile {
  public:
   SummedFile(const char* name, const MakeWriter& make) : found_{name, 0, {}}, writer_(make(name)) {}
@@ -115,7 +115,7 @@ std::vector<FileSum> read_manifest(const std::string& text) {
   } catch (const Json::exception& error) {
     fail(ErrorKind::data, "its {} is damaged: {}", kManifestFile, error.what());
   }
-  // These and no others: a name such as "../other" would lead out of the checkpoint.
+  // Only these names: one such as "../other" would lead out of the checkpoint.
   const std::initializer_list<std::string_view> names = {kTensorsFile, kStateFile, kPipelineFile};
   for (const std::string_view name : names) {
     const auto count = std::ranges::count(files, name, &FileSum::name);

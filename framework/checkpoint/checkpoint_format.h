@@ -1,4 +1,4 @@
-// What the files of a checkpoint hold, wherever they lie, and which checkpoints of a run are kept.
+// Contents of a checkpoint's files, wherever they lie, and which checkpoints of a run are kept.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace millrace {
 inline constexpr const char *kTensorsFile = "state.safetensors", *kStateFile = "state.json", *kPipelineFile = "pipeline.toml";
 inline constexpr const char* kManifestFile = "manifest.json";
 
-// What the manifest says of a file.
+// A file's entry in the manifest.
 struct FileSum {
   std::string name;
   std::uint64_t bytes = 0;
@@ -30,25 +30,25 @@ using MakeWriter = std::function<std::unique_ptr<Storage::Writer>(const std::str
 // Writes all files, the manifest last, and commits each.
 std::vector<FileSum> write_files(const Checkpoint& checkpoint, const MakeWriter& make);
 
-// Throws Error(data) when the text is damaged, or does not name every file of a checkpoint once, and no other.
+// Throws Error(data) when the text is damaged, or does not name every file of a checkpoint exactly once.
 std::vector<FileSum> read_manifest(const std::string& text);
-// Throws Error(data) that says how the file that was found differs from what the manifest says of it.
+// Throws Error(data) that describes how `found` differs from the manifest's entry.
 void check_sum(const FileSum& found, const FileSum& expected);
 
-// "step-000001200", and "step-000001200.2" of a step that was written again. Other names beside them are a user's.
+// "step-000001200", or "step-000001200.2" for a step that was written again. Other names are a user's.
 bool is_checkpoint_name(std::string_view name);
-// What is said where the file `latest` at `place` holds `name`, and there is no such checkpoint.
+// Message for a file `latest` at `place` that names a missing checkpoint.
 std::string lost_latest(const std::string& place, const std::string& name);
 std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_checkpoint_name(name)
-// Its step, and how often that was written: the newer checkpoint has the larger pair. REQUIRES: is_checkpoint_name(name)
+// The step, and how often it was written: the newer checkpoint has the larger pair. REQUIRES: is_checkpoint_name(name)
 std::pair<std::uint64_t, std::uint64_t> order_of_checkpoint(const std::string& name);
 
-// Which checkpoints, named newest first, go when `name` is the newest: see tidy_checkpoints().
+// The checkpoints to remove when `name` is the newest, see tidy_checkpoints(). `names`: newest first.
 std::vector<std::string> checkpoints_to_remove(const std::vector<std::string>& names, const std::string& name,
                                                const std::string& best, std::size_t keep, const RetentionPeriod& period);
 
-// The first of `names` that can be read; `warn` is told of each that cannot, and why. What is no Error(data), such as a storage
-// that does not answer, says nothing about a checkpoint, and is thrown.
+// The first readable checkpoint of `names`; `warn` gets a message for each damaged one. Throws errors other than Error(data),
+// such as an unreachable storage, since they do not show damage.
 std::optional<FoundCheckpoint> first_whole(const std::vector<std::string>& names, const std::filesystem::path& folder,
                                            const std::function<Checkpoint(const std::string& name)>& read,
                                            const std::function<void(std::string)>& warn);

@@ -46,13 +46,13 @@ class CheckpointFolder final : public CheckpointPlace {
   const fs::path folder_;
 };
 
-// The files are objects, and nothing can be renamed. So the manifest, which is written last, makes a checkpoint whole, and none
-// is written over: of a step that has objects already, as after a kill, the next one is named "step-000001200.2".
+// The files are objects, which cannot be renamed. So the manifest, written last, makes a checkpoint whole, and none is
+// overwritten: if a step has objects already, as after a kill, the next checkpoint is named "step-000001200.2".
 class CheckpointObjects final : public CheckpointPlace {
  public:
   CheckpointObjects(std::string url, Storage& storage) : url_(std::move(url)), storage_(storage) {}
 
-  // A mistake in the URL, and a key that may not write, are found before the first step.
+  // Detects a wrong URL or a key without write permission before the first step.
   void open() override {
     try {
       put("about", "Checkpoints of a run of Millrace. The object `latest` names the newest one.\n");
@@ -71,7 +71,7 @@ class CheckpointObjects final : public CheckpointPlace {
     for (const FileSum& file : write_files(checkpoint, make)) {
       const std::string url = url_of(written.name, file.name);
       if (sum_of(url, file.name) != file) {
-        storage_.remove(url_of(written.name, kManifestFile));  // it is not whole
+        storage_.remove(url_of(written.name, kManifestFile));  // makes it incomplete
         fail(ErrorKind::storage, "'{}' reads back other than it was written", url);
       }
       written.bytes += file.bytes;
@@ -87,7 +87,7 @@ class CheckpointObjects final : public CheckpointPlace {
     const Objects there = objects();
     const std::string best = pointed_to("best", there);
     const std::uint64_t step = step_of_checkpoint(name);
-    std::vector<std::string> gone;  // unfinished ones, and those of which `name` takes the place
+    std::vector<std::string> gone;  // unfinished ones, and those that `name` replaces
     for (const auto& [each, files] : there.folders) {
       if (each != name && each != best && (!is_whole(files) || step_of_checkpoint(each) == step)) gone.push_back(each);
     }
@@ -137,8 +137,8 @@ class CheckpointObjects final : public CheckpointPlace {
  private:
   using Files = std::set<std::string>;
   struct Objects {
-    std::map<std::string, Files> folders;  // of checkpoints
-    Files files;                           // beside them
+    std::map<std::string, Files> folders;  // by checkpoint
+    Files files;                           // next to the folders
   };
 
   static bool is_whole(const Files& files) { return files.contains(kManifestFile); }
@@ -201,7 +201,7 @@ class CheckpointObjects final : public CheckpointPlace {
     return text.substr(0, text.find('\n'));
   }
 
-  // The manifest first: no half of one looks like a whole.
+  // The manifest goes first, so that a half-removed checkpoint never looks whole.
   void remove(const std::string& name, const Files& files) const {
     if (is_whole(files)) storage_.remove(url_of(name, kManifestFile));
     for (const std::string& file : files) {

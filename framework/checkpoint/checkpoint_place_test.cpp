@@ -1,4 +1,4 @@
-// Checkpoints in a storage that fails at any call: the one that was announced last is never lost.
+// Checkpoints in a storage that fails at any call: the last one announced is never lost.
 #include "checkpoint/checkpoint_place.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 const std::string kUrl = "held://bucket/runs/x/2026-01-01";
 
-// Objects in memory. Calls that may fail are counted; those from `fails_from` to before `fails_until` do.
+// Objects in memory. Counts the calls that may fail; those from `fails_from` up to `fails_until` do.
 class HeldObjects final : public Storage {
  public:
   void list(const std::string& url, const std::function<void(Object)>& found) override {
@@ -47,7 +47,7 @@ class HeldObjects final : public Storage {
 
   std::map<std::string, std::string> objects;
   int calls = 0, fails_from = 0, fails_until = 0;
-  std::string spoiled;  // objects whose names end so lose a bit on their way
+  std::string spoiled;  // objects with this suffix lose a bit in transfer
 
  private:
   class HeldWriter final : public Writer {
@@ -95,7 +95,7 @@ class CheckpointPlaceTest : public testing::Test {
             .tell = [this](CheckpointEvent event) { told_.push_back(std::move(event)); },
             .warn = [this](std::string text) { warnings_ += text + "\n"; }};
   }
-  // Returns the error at the end; "": there was none. Steps from `first` to `last`; the first one is the best.
+  // Writes steps `first` to `last`; the first is the best. Returns the final error, or "".
   std::string write_all(std::uint64_t first, std::uint64_t last) {
     try {
       CheckpointWriter checkpoints(setting());
@@ -110,7 +110,7 @@ class CheckpointPlaceTest : public testing::Test {
     return {};
   }
   std::unique_ptr<CheckpointPlace> place() { return checkpoint_place(kUrl, &storage_); }
-  // The step of the newest one; 0: there is none. It has to be what its step says.
+  // The step of the newest checkpoint, whose contents must match; 0 if there is none.
   std::uint64_t newest() {
     const auto found = place()->newest([this](std::string text) { warnings_ += text + "\n"; });
     if (!found) return 0;
@@ -183,7 +183,7 @@ TEST_F(CheckpointPlaceTest, AKillAtAnyCallLeavesTheOneThatWasAnnouncedLast) {
     if (found == 0) continue;
     place()->remove_unfinished(told_.empty() ? "" : told_.back().path.filename().string());
     EXPECT_EQ(newest(), found) << killed;
-    EXPECT_EQ(write_all(found, found + 3), "") << killed;  // the same step again too
+    EXPECT_EQ(write_all(found, found + 3), "") << killed;  // including the same step again
     EXPECT_EQ(newest(), found + 3) << killed;
     EXPECT_LE(folders().size(), 4U) << "killed at call " << killed << ": nothing but the newest two and best ones stays";
   }
@@ -192,7 +192,7 @@ TEST_F(CheckpointPlaceTest, AKillAtAnyCallLeavesTheOneThatWasAnnouncedLast) {
 TEST_F(CheckpointPlaceTest, AFaultThatPassesCostsACheckpointAtMost) {
   EXPECT_EQ(write_all(1, 4), "");
   const int all = storage_.calls;
-  const int opening = 1;  // which must not fail: a run that can write none does not begin
+  const int opening = 1;  // must not fail: a run that cannot write checkpoints does not begin
   for (int call = opening; call < all; ++call) {
     start_again();
     storage_.fails_from = call;
@@ -236,7 +236,7 @@ TEST_F(CheckpointPlaceTest, ADamagedOneIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_NE(warnings_.find("step-000000004' cannot be used: 'state.safetensors' has checksum "), std::string::npos) << warnings_;
   storage_.objects.erase(kUrl + "/step-000000003/state.json");
   EXPECT_EQ(newest(), 1U);
-  storage_.fails_from = storage_.calls + 4;  // while the newest one is read: that says nothing about it
+  storage_.fails_from = storage_.calls + 4;  // while the newest one is read: this does not show damage
   storage_.fails_until = 1 << 30;
   EXPECT_EQ(testkit::error_of([&] { newest(); }).kind(), ErrorKind::storage);
 }

@@ -1,4 +1,4 @@
-// The format on the disk, and what is believed of it.
+// The format on the disk, and its validation.
 #include "checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -121,7 +121,7 @@ TEST_F(CheckpointTest, WithoutItsManifestItIsNotBelieved) {
   EXPECT_EQ(newest(), "none");
 }
 
-// As a disk leaves one that fails: the name is there, and nothing comes.
+// As on a failing disk: the name exists, but reading fails.
 TEST_F(CheckpointTest, AManifestThatCannotBeReadIsNotBelieved) {
   write(1);
   write(2);
@@ -132,7 +132,7 @@ TEST_F(CheckpointTest, AManifestThatCannotBeReadIsNotBelieved) {
   EXPECT_NE(warnings_.find("'manifest.json' cannot be read: Is a directory"), std::string::npos) << warnings_;
 }
 
-// As a server leaves one that is away for a while (ESTALE): it may well be whole, and resuming from an older one would lose it.
+// As on a server that is temporarily away (ESTALE): the file may be whole, and resuming from an older one would lose it.
 TEST_F(CheckpointTest, AFileOfWhichNothingIsKnownIsAnErrorAndNoDamage) {
   write(1);
   write(2);
@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, AFileOfWhichNothingIsKnownIsAnErrorAndNoDamage) {
             fmt::format("'{}': 'state.json' cannot be opened: Too many levels of symbolic links", folder_ / checkpoint_name(2)));
 }
 
-// Without it the newest one by its name would be taken, which may be of an abandoned branch.
+// Falling back to the newest name could pick an abandoned branch.
 TEST_F(CheckpointTest, APointerThatCannotBeReadIsAnError) {
   write(1);
   write_checkpoint(folder_.path(), checkpoint_at(2));
@@ -179,7 +179,7 @@ TEST_F(CheckpointTest, WhatAUserPutsBesideThemStays) {
   EXPECT_TRUE(is_checkpoint_name(checkpoint_name(12'345'678'901)));
 }
 
-// A writer that was killed between the two has made a whole folder, and `latest` names the one before.
+// A writer killed between the two leaves a whole folder, and `latest` names the one before.
 TEST_F(CheckpointTest, LatestSaysWhichIsTheNewest) {
   write(1);
   write_checkpoint(folder_.path(), checkpoint_at(2));
@@ -203,7 +203,7 @@ TEST_F(CheckpointTest, AnUnfinishedOneIsNoneAndIsRemoved) {
 TEST_F(CheckpointTest, KeepsTheNewestAndTheBest) {
   for (std::uint64_t step = 1; step <= 6; ++step) write(step);
   point_to(folder_.path(), "best", checkpoint_name(2));
-  tidy_checkpoints(folder_.path(), checkpoint_name(5), 2);  // 6 is of a run that went on after 4
+  tidy_checkpoints(folder_.path(), checkpoint_name(5), 2);  // 6 belongs to a run that continued after 4
   EXPECT_EQ(there(), (std::vector<std::string>{"best", "latest", checkpoint_name(2), checkpoint_name(4), checkpoint_name(5)}));
 }
 
@@ -215,7 +215,7 @@ TEST_F(CheckpointTest, KeepsTheFirstBehindEachPeriodForEver) {
   EXPECT_EQ(there(), (std::vector<std::string>{"latest", checkpoint_name(1200), checkpoint_name(2100), checkpoint_name(2400)}));
 }
 
-// As a writer leaves it that was killed on a file system that cannot exchange two names.
+// Left by a writer killed on a file system that cannot exchange two names.
 TEST_F(CheckpointTest, AreOrderedByTheirStepsAndNotByTheirNames) {
   const std::vector<std::string> names = {"step-1000000000", "step-999999999", "step-000000005.10", "step-000000005.2"};
   EXPECT_TRUE(std::ranges::is_sorted(names, std::greater(), order_of_checkpoint));

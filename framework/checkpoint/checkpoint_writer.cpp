@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostFailures = 3;  // that make the wait for the next attempt longer: one in eight is made then
+constexpr int kMostFailures = 3;  // after which only one attempt in eight is made
 
 CheckpointWriter::Clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<CheckpointWriter::Clock::duration>(std::chrono::duration<double>(seconds));
@@ -47,7 +47,7 @@ CheckpointWriter::CheckpointWriter(Setting setting)
   thread_ = std::thread([this] { run(); });
 }
 
-// A file system that has no locks is no reason to fail.
+// A missing lock on a file system without locks is not an error.
 void CheckpointWriter::lock_folder(const std::filesystem::path& folder) {
   folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
@@ -55,7 +55,7 @@ void CheckpointWriter::lock_folder(const std::filesystem::path& folder) {
   fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", folder.string());
 }
 
-// Writing makes it again, so nothing else would tell.
+// Writing creates the folder again, so a removed folder would go unnoticed.
 void CheckpointWriter::look_at_folder() {
   if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
   ::close(std::exchange(folder_, -1));
@@ -132,7 +132,7 @@ std::string CheckpointWriter::finish_best() {
   return text;
 }
 
-// Returns what became of it.
+// Returns the outcome for a message.
 std::string CheckpointWriter::rescue(const char* pointer, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
   try {
@@ -163,7 +163,7 @@ void CheckpointWriter::run() {
   }
 }
 
-// False where a device did not give the values; training will find the same.
+// False if a device did not return the values; training will fail likewise.
 bool CheckpointWriter::fetch(Job& job) {
   const Fetch fetch = std::exchange(job.fetch, nullptr);
   if (!fetch) return true;
@@ -183,7 +183,7 @@ void CheckpointWriter::attempt(const SharedJob& job) {
   const std::uint64_t step = job->checkpoint.state.step;
   lost_ = step;
   refused_ = nullptr;
-  if (const std::string name = not_finite(job->checkpoint.tensors); !name.empty()) {  // which says nothing about the disk
+  if (const std::string name = not_finite(job->checkpoint.tensors); !name.empty()) {  // not a failure of the disk
     failure_ = Error(ErrorKind::run, fmt::format("'{}' has values that are not finite", name));
     return setting_.warn(fmt::format("no checkpoint after step {}: {}", step, failure_.what()));
   }
@@ -196,7 +196,7 @@ void CheckpointWriter::attempt(const SharedJob& job) {
   tell_attempted(*job);
 }
 
-// What goes wrong there is no trouble of the checkpoint.
+// Errors of the callback must not fail the checkpoint.
 void CheckpointWriter::tell_attempted(const Job& job) {
   if (!setting_.attempted) return;
   try {
@@ -242,7 +242,7 @@ void CheckpointWriter::write(const Job& job) {
                  .best = job.best});
 }
 
-// Old ones that stay are no reason to give up the new one, which is written.
+// Failing to remove old checkpoints must not fail the new one, which is written.
 void CheckpointWriter::tidy(const std::string& name) {
   try {
     place_->tidy(name, setting_.keep, setting_.keep_every);
@@ -252,7 +252,7 @@ void CheckpointWriter::tidy(const std::string& name) {
   }
 }
 
-// Said once, however often it fails.
+// Failures are reported once.
 void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   const std::uint64_t step = job->checkpoint.state.step;
   failure_ = error;

@@ -1,4 +1,4 @@
-// Writes the checkpoints of a run on a thread of its own while training goes on.
+// Writes the checkpoints of a run on its own thread while training continues.
 #pragma once
 
 #include <chrono>
@@ -19,52 +19,52 @@
 
 namespace millrace {
 
-// One thread calls it.
+// Used by one thread.
 class CheckpointWriter {
  public:
   using Clock = std::chrono::steady_clock;
   struct Setting {
     std::filesystem::path folder;
-    Storage* storage = nullptr;       // of which `folder` is a URL; null: it is a folder of this machine
-    std::filesystem::path lock = {};  // then the folder of this machine that says that the run has a writer
-    bool resumes = false;             // from one that is there
+    Storage* storage = nullptr;       // storage of the URL `folder`; null if it is a local folder
+    std::filesystem::path lock = {};  // with a storage: the local folder whose lock marks the run as having a writer
+    bool resumes = false;             // from an existing checkpoint
     std::size_t keep = 3;
-    RetentionPeriod keep_every = {};    // the first one of each period is kept for ever; null: none is
-    std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
-    double seconds = 0;                 // from one checkpoint to the next; 0: not by time
-    std::function<void()> sync = {};    // brings what a checkpoint stands behind onto the disk, before it becomes the newest
-    // Called after each attempt to write one, on the thread that writes; `best`: the best one, or null where it is not that.
+    RetentionPeriod keep_every = {};    // the first one of each period is kept for ever; null keeps none
+    std::filesystem::path rescue = {};  // where the last checkpoint goes if `folder` fails; "": nowhere
+    double seconds = 0;                 // between checkpoints; 0: not by time
+    std::function<void()> sync = {};    // flushes files that a checkpoint relies on before it becomes the newest
+    // Called after each attempt on the writing thread. `best`: the checkpoint if it is the best, else null.
     std::function<void(const Checkpoint* best)> attempted = {};
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };
-  // Makes the folder, and locks it: of two processes that resume one run the second is refused. Throws Error(usage) naming
-  // it, and what a storage throws that takes nothing.
+  // Makes and locks the folder, so that only one process resumes a run. Throws Error(usage) naming it, or the error of an
+  // unwritable storage.
   explicit CheckpointWriter(Setting setting);
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
-  ~CheckpointWriter();  // when what was handed over is written
+  ~CheckpointWriter();  // waits until the queued checkpoint is written
 
-  // The time from one checkpoint to the next is over, and none is being written. Then the time begins again.
+  // True if the interval between checkpoints has passed and none is being written; restarts the interval.
   bool is_time();
-  // After attempts that failed the next ones are left out: one, then three, then seven each time. Called for each of them.
+  // Whether to skip this attempt: after failures one, then three, then seven are skipped each time. Called for each attempt.
   bool backs_off();
 
-  // Until none is being written. Then the memory of the last one is free, but for a best one that waits.
+  // Waits until none is being written. Frees the memory of the last one, unless it is a best one to be retried.
   void wait();
-  // Training has stood still since `since`. It goes on when this returns. Waits as wait() does. `fetch` brings the values of
-  // tensors that have none yet; it is called on the thread that writes, and gone before the next wait() returns.
+  // Training has paused since `since` and continues when this returns. Waits as wait() does. `fetch` fills tensors that have no
+  // values yet; it runs on the writing thread and is destroyed before the next wait() returns.
   using Fetch = std::function<void(std::vector<NamedTensor>& tensors)>;
   void write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch = {});
-  // A best one that the disk did not take waits until the next one is written, and is tried again before that. A later best one
-  // takes its place.
+  // If a best checkpoint fails, it is kept and retried before the next one is written. A later best one replaces it.
 
-  // Waits, tries once more what waits, and throws Error(run), or Error(unreachable) where a server did not answer, when the last
-  // one or the best one is not written. What the disk or the storage did not take is then written for its rescue.
+  // Waits, retries a kept checkpoint once, and throws Error(run), or Error(unreachable) if a server did not answer, when the
+  // last or best one is not written. Those are then written to the rescue folder.
   void finish();
-  // The same for the best one alone, of a run that fails. Returns why it is not written, and where it is instead; "": none waits.
+  // Like finish(), for the best one of a failing run. Returns why it was not written, and where it is instead; "" if none is
+  // kept.
   std::string finish_best();
-  // Where finish() has written the last one for its rescue; "": nowhere.
+  // The rescue folder of the last checkpoint, if finish() used it; else "".
   const std::filesystem::path& rescued() const { return rescued_; }
 
  private:
@@ -90,23 +90,23 @@ class CheckpointWriter {
 
   const Setting setting_;
   const std::unique_ptr<CheckpointPlace> place_;
-  int folder_ = -1;         // open, and locked, until somebody moves it away
-  Clock::time_point next_;  // by time
-  int left_out_ = 0;        // since the last attempt
+  int folder_ = -1;         // open and locked until the folder is moved away
+  Clock::time_point next_;  // when the interval ends
+  int left_out_ = 0;        // attempts skipped since the last one
   std::filesystem::path rescued_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Job> job_;  // until it is written
   bool closing_ = false;
-  int failures_ = 0;                   // of the disk or the storage, since the last success
-  Error failure_{ErrorKind::run, {}};  // of the last attempt that failed
-  // The thread's while there is a job, else the caller's.
-  bool told_of_old_ones_ = false;      // that they stay
-  std::uint64_t newest_ = 0;           // steps done in the newest one that this has written
-  std::optional<std::uint64_t> lost_;  // steps done in the last one, when it is not written
-  SharedJob refused_;                  // that one, where the disk did not take it and there is another place for it
-  SharedJob best_left_;                // the best one, which the disk did not take yet
+  int failures_ = 0;                   // failed attempts since the last success
+  Error failure_{ErrorKind::run, {}};  // error of the last failed attempt
+  // Owned by the thread while there is a job, else by the caller.
+  bool told_of_old_ones_ = false;      // warned that old checkpoints cannot be removed
+  std::uint64_t newest_ = 0;           // steps done in the newest checkpoint written here
+  std::optional<std::uint64_t> lost_;  // steps done in the last one, if it was not written
+  SharedJob refused_;                  // that checkpoint, if the disk failed and a rescue folder exists
+  SharedJob best_left_;                // the best one, if the disk failed so far
   std::thread thread_;
 };
 

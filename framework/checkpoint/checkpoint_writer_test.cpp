@@ -25,7 +25,7 @@ class CheckpointWriterTest : public CheckpointTest {
   }
   std::string latest() const { return pointed_to(folder_.path() / "made", "latest"); }
 
-  std::vector<CheckpointEvent> events_;  // to be read after wait()
+  std::vector<CheckpointEvent> events_;  // read after wait()
 };
 
 TEST_F(CheckpointWriterTest, AreWrittenAndToldInOrder) {
@@ -203,7 +203,7 @@ TEST_F(CheckpointWriterTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
   checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.wait();
   const fs::path made = folder_.path() / "made";
-  fs::rename(made, folder_.path() / "away");  // so that no retry can succeed
+  fs::rename(made, folder_.path() / "away");  // so that retries fail
   folder_.write("made", "a file");
   checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now());
   checkpoints.wait();

@@ -97,8 +97,7 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
   }
 }
 
-// Between the choice of the checkpoint and the lock another process may have resumed the run, and where there are no locks it
-// still may.
+// Another process may have resumed the run between the choice of the checkpoint and the lock, or at any time without locks.
 void Checkpointer::take_over(ResumePoint& from) {
   const auto place = run_.places.checkpoints(folder_);
   const std::string latest = place->pointed_to("latest");
@@ -119,7 +118,7 @@ void Checkpointer::take_over(ResumePoint& from) {
   weights_.resume_best(figure->text(), best_of(from.checkpoint.state, figure->text()), values, from.rewinds_history);
 }
 
-// On the thread that writes.
+// Runs on the writing thread.
 void Checkpointer::export_best(const Checkpoint* best) {
   if (best == nullptr) return weights_.retry_best();
   const std::optional<Best> found = best_of(best->state, run_.pipeline.best->text());
@@ -130,8 +129,8 @@ void Checkpointer::export_best(const Checkpoint* best) {
 void Checkpointer::restore(FoundCheckpoint& from, std::uint64_t first_step) {
   restore_run(from, replicas_, run_.stages, {run_.pipeline.title(), run_.record.versions}, listener_.warn);
   const SavedState& state = from.checkpoint.state;
-  if (state.step != first_step) return;       // epochs have another length
-  const bool has_sums = is_first(replicas_);  // the others add to them
+  if (state.step != first_step) return;       // the length of an epoch differs
+  const bool has_sums = is_first(replicas_);  // the other processes add to them
   batches_.restore(first_step, has_sums ? state.batches : BatchHashList(state.batches.size()));
 }
 
@@ -145,7 +144,7 @@ Graph::Agree Checkpointer::watch(Graph::Agree next) {
 }
 
 void Checkpointer::save(SavedState state, bool is_best, Clock::time_point since) {
-  if (writer_) writer_->wait();  // the memory of one is what --check counts
+  if (writer_) writer_->wait();  // --check counts the memory of one checkpoint
   for (const auto& replica : replicas_.replicas) replica->finish();
   for (const SavedStage& stage : run_.stages) {
     std::string saved = stage.instances.front()->save();
@@ -189,7 +188,7 @@ std::string Checkpointer::newest() const {
   try {
     const std::string name = run_.places.checkpoints(folder_)->pointed_to("latest");
     return name.empty() ? std::string() : (run_.places.checkpoint_folder(folder_) / name).string();
-  } catch (const Error&) {  // of a storage that does not answer; what is looked for explains another error
+  } catch (const Error&) {  // storage is unreachable; this only adds detail to another error
     const std::lock_guard lock(known_mutex_);
     return known_;
   }
@@ -208,7 +207,7 @@ std::string Checkpointer::point_before(std::uint64_t step) {
     if (older == names.end()) return newest();
     place->point_to("latest", *older);
     return (run_.places.checkpoint_folder(folder_) / *older).string();
-  } catch (const Error&) {  // as newest()
+  } catch (const Error&) {  // as in newest()
     return newest();
   }
 }

@@ -13,13 +13,13 @@ namespace {
 
 using TensorsByName = std::map<std::string, const NamedTensor*>;
 
-// "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
+// "conv1.weight/momentum"; for statistics, which differ between replicas, "bn1.running_mean/value/0".
 std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
   return parameter.statistic ? fmt::format("{}/{}/{}", parameter.name, state, replica)
                              : fmt::format("{}/{}", parameter.name, state);
 }
 
-// Gradients are computed again in every step.
+// Gradients are computed anew in every step.
 bool is_saved(const Replica& replica, const std::string& state, int parameter) {
   return state != kGradient && replica.has_state(state, parameter);
 }
@@ -30,7 +30,7 @@ TensorsByName by_name(const std::vector<NamedTensor>& tensors) {
   return found;
 }
 
-// All states that replicas have at first, with the copies that begin later.
+// The initial states of replicas, and the copies that begin later.
 std::vector<std::string> states_with(const Replica& replica, const std::vector<std::string>& copies) {
   std::vector<std::string> states = replica.states();
   for (const std::string& copy : copies) {
@@ -39,14 +39,14 @@ std::vector<std::string> states_with(const Replica& replica, const std::vector<s
   return states;
 }
 
-// The copies of all replicas of all processes.
+// The copies of all replicas in all processes.
 std::vector<std::vector<float>> copies_of(const ReplicaView& view, const std::string& state, int parameter) {
   std::vector<std::vector<float>> copies;
   for (const auto& replica : view.replicas) copies.push_back(replica->read(state, parameter));
   return view.group == nullptr ? copies : copies_of_all(copies, *view.group);
 }
 
-// What is said of a checkpoint without a tensor of this name. Values are the network's, and all other states the optimizer's.
+// Message for a checkpoint without this tensor. The network owns values, the optimizer all other states.
 std::string missing_text(const TensorsByName& tensors, const Parameter& parameter, const std::string& state,
                          const std::string& name) {
   if (state == kValue) return fmt::format("has no '{}', which this network has", name);
@@ -67,7 +67,7 @@ void require_shape(const NamedTensor& tensor, const Shape& shape, const std::str
        to_string(tensor.shape), path, to_string(shape));
 }
 
-// The tensors of a checkpoint from which the values of each parameter are made: one, or a statistic of each replica.
+// The tensors of a checkpoint that give each parameter's values: one tensor, or a statistic of each replica.
 struct EvaluatedTensors {
   std::vector<std::vector<const NamedTensor*>> by_parameter;  // in the network's order
   std::vector<double> load;
@@ -103,7 +103,7 @@ FetchTensors capture_values(const ReplicaView& view, std::vector<NamedTensor>& t
   const bool is_first = view.group == nullptr || view.group->rank() == 0;
   const std::vector<std::string> states = first.states();
   std::vector<StateOf> asked;
-  std::vector<std::size_t> places;  // of these among the tensors
+  std::vector<std::size_t> places;  // their indices among the tensors
   for (int p = 0; const Parameter& parameter : view.network.parameters) {
     for (const std::string& state : states) {
       if (!is_saved(first, state, p)) continue;
@@ -139,7 +139,7 @@ void restore_values(const ReplicaView& view, const FoundCheckpoint& from, const 
         const std::string name = tensor_name(parameter, state, saved_replica), path = from.path.string();
         const auto tensor = tensors.find(name);
         if (tensor == tensors.end()) {
-          if (std::ranges::find(view.copies, state) != view.copies.end()) continue;  // it had not begun
+          if (std::ranges::find(view.copies, state) != view.copies.end()) continue;  // the copy had not begun
           fail(ErrorKind::usage, "{}: the checkpoint '{}' {}", pipeline, path, missing_text(tensors, parameter, state, name));
         }
         require_shape(*tensor->second, *view.replicas[r]->state_shape(state, p), path, pipeline);
@@ -158,7 +158,7 @@ std::optional<WeightsFile::Fetch> evaluated_values(const ReplicaView& view, cons
     std::vector<const NamedTensor*>& sources = evaluated->by_parameter.emplace_back();
     for (std::uint64_t r = 0; r < (parameter.statistic ? replicas : 1); ++r) {
       auto found =
-          tensors.find(tensor_name(parameter, view.evaluated, r));  // "": there is none; one that has not begun is not saved
+          tensors.find(tensor_name(parameter, view.evaluated, r));  // "" without a copy; copies that have not begun are not saved
       if (found == tensors.end()) found = tensors.find(tensor_name(parameter, std::string(kValue), r));
       if (found == tensors.end() || found->second->shape != parameter.shape) return std::nullopt;
       sources.push_back(found->second);

@@ -111,7 +111,7 @@ ResumeChoice choose_resume(const ResumeRequest& request, const ResumePlaces& pla
   }
   if (request.replays) return choice;
   if (request.is_explicit || !choice.warnings.empty()) refuse(request, places, choice.warnings);
-  // The place may not be there today, as a disk that is not mounted: then all that runs have done is done again.
+  // The place may be unavailable, such as an unmounted disk; a new run would then repeat all work.
   if (places.has_runs) choice.warnings.push_back("a new run begins: " + no_checkpoint_text(request, places, false));
   return choice;
 }
@@ -158,7 +158,7 @@ void share_resume_point(std::optional<ResumePoint>& point, bool failed, const Ru
   if (bytes.empty()) return;
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text[0] != '+') {
-    if (group.rank() != 0) group.receive(0, Group::kRun, bytes);  // throws what rank 0 says when it leaves
+    if (group.rank() != 0) group.receive(0, Group::kRun, bytes);  // throws rank 0's error if rank 0 leaves
     return;
   }
   const fs::path path = text.substr(1);

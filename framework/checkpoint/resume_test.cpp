@@ -1,4 +1,4 @@
-// Which checkpoint a run resumes from, decided without a device and without a file.
+// Which checkpoint a run resumes from, tested without devices or files.
 #include "checkpoint/resume.h"
 
 #include <gtest/gtest.h>
@@ -64,9 +64,9 @@ class RunOrder : public testing::Test {
 
 TEST_F(RunOrder, IsWrittenDownAndNotReadFromClocks) {
   EXPECT_EQ(next_number(), 1U);
-  add("2028-01-01T00-00-00", "1");  // a clock that was ahead
+  add("2028-01-01T00-00-00", "1");  // a clock that ran ahead
   add("2026-01-01T00-00-00", "2");
-  add("1970-01-01T00-00-07", "10");  // a board without a battery
+  add("1970-01-01T00-00-07", "10");  // a board without a clock battery
   add("2026-01-02T00-00-00", "9");
   EXPECT_EQ(newest_first(), (Texts{"1970-01-01T00-00-07", "2026-01-02T00-00-00", "2026-01-01T00-00-00", "2028-01-01T00-00-00"}));
   EXPECT_EQ(next_number(), 11U);
@@ -81,7 +81,7 @@ TEST_F(RunOrder, HasRunsOfEarlierVersionsFirstAndAmongEqualOnesFollowsLatest) {
   EXPECT_EQ(newest_first(), (Texts{"2026-01-02T00-00-00", "2028-01-01T00-00-00", "2026-01-01T00-00-00"}));
   EXPECT_EQ(next_number(), 1U);
   add("1970-01-01T00-00-00", "1");
-  add("1970-01-01T00-00-01", "1");  // two that began at once
+  add("1970-01-01T00-00-01", "1");  // two that began in the same second
   add("1970-01-01T00-00-02_backup", "7");
   EXPECT_EQ(newest_first(), (Texts{"1970-01-01T00-00-01", "1970-01-01T00-00-00", "2026-01-02T00-00-00", "2028-01-01T00-00-00",
                                    "2026-01-01T00-00-00"}));

@@ -11,9 +11,9 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
-constexpr std::size_t kMostDigits = 9;                             // of the number
+constexpr std::size_t kMostDigits = 9;                             // in the number
 
-constexpr const char* kLatest = "latest";  // beside the runs of a name
+constexpr const char* kLatest = "latest";  // next to the runs of a name
 
 bool is_digit_of_date(char c) { return c >= '0' && c <= '9'; }
 
@@ -60,7 +60,7 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
     if (!fs::create_directory(folder, error)) continue;
-    sync_folder(base);  // what is synced in it later is not lost with its name
+    sync_folder(base);  // else files synced in it later could be lost with its name
     return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),

@@ -55,7 +55,7 @@ TEST(Latest, SaysWhyItDoesNotLeadToTheRun) {
   EXPECT_EQ(latest_run(folder.path()), "");
   EXPECT_EQ(point_latest_to(older), "");
   EXPECT_EQ(latest_run(folder.path()), "2026-01-01T00-00-00");
-  const fs::path in_the_way = folder / ".latest-2026-01-02T00-00-00";  // as where a file system has no links
+  const fs::path in_the_way = folder / ".latest-2026-01-02T00-00-00";  // as on a file system without links
   fs::create_directories(in_the_way / "x");
   const std::string said = fmt::format("'{}' does not lead to this run, '{}': ", latest.string(), newer.string());
   EXPECT_EQ(point_latest_to(newer), said + "File exists; it leads to '2026-01-01T00-00-00' as before");

@@ -21,7 +21,7 @@ namespace {
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
-// Of a file `number`; 0: it holds none.
+// Contents of a file `number`; 0 if invalid.
 std::uint64_t number_of(std::string_view text) {
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -47,7 +47,7 @@ void RunPlaces::require_checkpoint_folder() const {
   try {
     Storage& objects = storage_of(registry_, folder());
     objects.look(folder());
-    objects.write(join_url(folder(), pipeline_.run.name));  // without commit() nothing is written
+    objects.write(join_url(folder(), pipeline_.run.name));  // nothing is written without commit()
   } catch (Error& error) {
     throw error.in(pipeline_.place_of("checkpoint.folder") + ": checkpoint.folder");
   }
@@ -73,7 +73,7 @@ Storage* RunPlaces::storage() const { return is_remote(folder()) ? &storage_of(r
 
 std::vector<RunPlaces::NumberedRun> RunPlaces::numbered_runs() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), all = fs::path(pipeline_.run.folder) / name;
-  std::map<std::string, std::uint64_t> numbers;  // by the run's name
+  std::map<std::string, std::uint64_t> numbers;  // by run name
   if (Storage* const objects = storage()) {
     const std::string url = join_url(folder(), name.string());
     if (objects->is_empty(url)) return {};

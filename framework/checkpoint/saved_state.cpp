@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// JSON has neither infinities nor NaN, which the sums of a run that goes wrong may be.
+// JSON cannot represent infinities or NaN, which a failing run's sums may hold.
 Json of_number(double value) {
   if (std::isfinite(value)) return value;
   return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
@@ -157,7 +157,7 @@ SavedState to_state(const Json& json) {
     json.at("network").get_to(state.network);
   }
   if (json.contains("data")) state.data = to_data(json.at("data"));
-  if (json.contains("batches")) {  // older checkpoints hold none of these
+  if (json.contains("batches")) {  // older checkpoints lack them
     state.batches = to_batches(json.at("batches"));
     json.at("bad_samples").get_to(state.bad_samples);
     state.bad_and_ahead = to_bad_samples(json.at("bad_and_ahead"));

@@ -48,7 +48,7 @@ std::vector<std::byte> packed(const Checkpoint& checkpoint) {
 Checkpoint unpacked(const std::vector<std::byte>& bytes) {
   const ScratchFolder scratch("checkpoint");
   for (WireReader reader(bytes); !reader.is_done();) {
-    const fs::path name = fs::path(reader.get<std::string>()).filename();  // and nowhere else
+    const fs::path name = fs::path(reader.get<std::string>()).filename();  // so that nothing is written elsewhere
     const std::string content = reader.get<std::string>();
     std::ofstream file(scratch.path() / name, std::ios::binary);
     if (!file.write(content.data(), static_cast<std::streamsize>(content.size())).flush()) {

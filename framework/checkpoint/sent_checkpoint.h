@@ -1,4 +1,4 @@
-// A checkpoint on its way between machines that share no disk.
+// Sends a checkpoint between machines that share no disk.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Gives rank 0's checkpoint to all ranks that have none, or have another one: a copy may be of an earlier attempt at the same
-// steps. It goes over a folder for temporary files at both ends, which holds it for a moment. All ranks call it. Throws what
-// read_checkpoint() and write_checkpoint() throw. REQUIRES: rank 0 has one.
+// Sends rank 0's checkpoint to all ranks that have none or another one, since a copy may come from an earlier attempt at the
+// same steps. Both ends use a temporary folder. All ranks call it. Throws as read_checkpoint() and write_checkpoint(). REQUIRES:
+// rank 0 has one.
 void send_where_missing(std::optional<Checkpoint>& checkpoint, Group& group);
 
 }  // namespace millrace

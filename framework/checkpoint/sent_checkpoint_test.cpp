@@ -1,4 +1,4 @@
-// Two ranks, on threads of this process, as on machines that share no disk.
+// Two ranks, as threads of this process, that share no disk.
 #include "checkpoint/sent_checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace millrace::checkpoint_test {
 namespace {
 
-// What the second rank has afterwards.
+// The second rank's checkpoint afterwards.
 Checkpoint sent(const Checkpoint& first, std::optional<Checkpoint> second) {
   std::array<int, 2> pair{};
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
@@ -43,7 +43,7 @@ void expect_equal(const Checkpoint& found, const Checkpoint& expected) {
 
 TEST(SentCheckpoint, ComesToARankThatHasNone) { expect_equal(sent(checkpoint_at(7), std::nullopt), checkpoint_at(7)); }
 
-// As where a run went back, trained on, and its folder had been copied to the other machine before.
+// The run went back and trained again after its folder was copied to the other machine.
 TEST(SentCheckpoint, ReplacesAnotherOneOfTheSameStep) {
   Checkpoint earlier = checkpoint_at(7);
   earlier.tensors[0].values[2] += 1;

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What differs, with both hashes.
+// The difference, with both hashes.
 std::string difference_text(const SavedState::BatchHash& then, const SavedState::BatchHash& now) {
   if (then.stream != now.stream) {
     return fmt::format(
@@ -45,7 +45,7 @@ BatchHashList sums_of_processes(const BatchHashList& mine, Group* group) {
   BatchHashList sums(mine.size());
   for (const std::vector<std::byte>& bytes : group->all_gather(Group::kRun, std::as_bytes(std::span(mine)))) {
     if (bytes.size() != mine.size() * sizeof(mine[0])) {
-      fail(ErrorKind::peer, "the processes have hashed other batches ({} and {} bytes): they run different pipelines",
+      fail(ErrorKind::usage, "the processes have hashed other batches ({} and {} bytes): they run different pipelines",
            bytes.size(), mine.size() * sizeof(mine[0]));
     }
     const auto* hashes = reinterpret_cast<const SavedState::BatchHash*>(bytes.data());
@@ -73,7 +73,7 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
   const BatchHashList now = sums_of_processes(mine, group);
   for (std::size_t i = 0; i < count; ++i) {
     if (then[i] == now[i]) continue;
-    if (group != nullptr) group->leave(nullptr);  // all processes find the same, and none is lost by it
+    if (group != nullptr) group->leave(nullptr);  // all processes find the same difference, so none is lost
     fail(ErrorKind::usage,
          "--verify: the batch of step {} is not the one that the run after '{}' has seen: {}. Leave out --verify to resume all "
          "the same",

@@ -1,4 +1,4 @@
-// Batches of a resumed run beside the hashes in its checkpoint, without a graph that reads them.
+// Compares batches of a resumed run with the hashes in its checkpoint, without a graph.
 #include "checkpoint/verify.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ FoundCheckpoint checkpoint() {
   return from;
 }
 
-// Reads what the checkpoint has seen, but for the batch of one step.
+// Reads the same batches as the checkpoint, except one step.
 ReadBatches reading(std::uint64_t changed_step = 0, SavedState::BatchHash changed = {}) {
   return [=](std::uint64_t first, std::uint64_t last) {
     BatchHashList read;

@@ -17,8 +17,8 @@
 namespace millrace {
 namespace {
 
-// "2c30c3e0", with "-dirty" after it where sources were changed; "": the build was made outside of git. A file beside the
-// pipelines holds it, so that a commit compiles nothing again.
+// "2c30c3e0", with "-dirty" appended if sources were changed; "" for a build outside of git. A file next to the pipelines holds
+// it, so that a commit recompiles nothing.
 std::string commit_of_build() {
   const std::filesystem::path library = library_folder();
   for (const std::filesystem::path& root : {library.parent_path(), library.parent_path().parent_path()}) {

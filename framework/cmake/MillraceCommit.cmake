@@ -1,5 +1,5 @@
-# cmake -DGIT=... -DSOURCE=... -DFILE=... -P MillraceCommit.cmake: writes the commit of the sources into FILE, which a program reads when
-# it says its version. Nothing is written where the sources are not a git repository of their own.
+# cmake -DGIT=... -DSOURCE=... -DFILE=... -P MillraceCommit.cmake: writes the sources' commit into FILE, which programs read to
+# print their version. Writes nothing if the sources are not a git repository of their own.
 execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-prefix OUTPUT_VARIABLE below OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result ERROR_QUIET)
 set(commit "")
 if(result EQUAL 0 AND below STREQUAL "")

@@ -1,5 +1,5 @@
-# What the framework needs. Whatever only a plugin needs, the plugin's own CMakeLists.txt looks for. The versions are those of
-# Debian 12 and later, up to the last that was tried.
+# Dependencies of the framework. A plugin's CMakeLists.txt looks for those that only the plugin needs. The versions are those of
+# Debian 12 and later, up to the latest one tried.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   millrace_require_version(GCC ${CMAKE_CXX_COMPILER_VERSION} 12 15)
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")

@@ -1,10 +1,10 @@
-# Kernels for NVIDIA GPUs, of plugins here and elsewhere. This file is also installed beside MillraceConfig.cmake.
+# Kernels for NVIDIA GPUs, for plugins here and elsewhere. This file is also installed next to MillraceConfig.cmake.
 set(MILLRACE_DEVICE_CODE_DIR ${CMAKE_CURRENT_LIST_DIR})
-# Code for 8.0 runs on 8.6 and 8.9 as well; later generations than 9.0 compile the PTX. "native": this machine's GPUs alone.
+# Code for 8.0 also runs on 8.6 and 8.9; generations after 9.0 compile the PTX. "native": only this machine's GPUs.
 set(MILLRACE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "generations of GPUs that get device code")
 option(MILLRACE_CUDA "compile device code, and backend \"cuda\", where a CUDA toolkit is found" ON)
 
-# Makes CUDA a language of this project where there is a toolkit. Sets MILLRACE_WHY_NO_CUDA to why there is none, else to nothing.
+# Enables the language CUDA if there is a toolkit. Sets MILLRACE_WHY_NO_CUDA to the reason if there is none, else to "".
 macro(millrace_enable_cuda)
   set(MILLRACE_WHY_NO_CUDA "")
   if(NOT MILLRACE_CUDA)
@@ -13,14 +13,14 @@ macro(millrace_enable_cuda)
     set(MILLRACE_WHY_NO_CUDA "this is a build under a sanitizer")
   else()
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
-      set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)  # where NVIDIA's packages put it, which need not be in the PATH
+      set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)  # place of NVIDIA's packages, which may not be in the PATH
     endif()
     include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
       enable_language(CUDA)
       find_package(CUDAToolkit REQUIRED)
-      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # which CMake 3.25 knows of no nvcc
+      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 has none for nvcc
         set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
         set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
       endif()
@@ -33,13 +33,13 @@ endmacro()
 # millrace_add_device_code(TARGET SOURCES file.cu...): objects with code for MILLRACE_CUDA_ARCHITECTURES.
 function(millrace_add_device_code target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
-  # nvcc takes none of the host compiler's options: what the whole build has is left to that.
+  # nvcc accepts none of the host compiler's options, so those of the whole build are passed to the host compiler.
   get_directory_property(options COMPILE_OPTIONS)
   list(TRANSFORM options REPLACE "^(-f.*)$" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
   set_directory_properties(PROPERTIES COMPILE_OPTIONS "${options}")
   add_library(${target} OBJECT ${arg_SOURCES})
   target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:Millrace::framework,INTERFACE_INCLUDE_DIRECTORIES>)
-  # 1675: a pragma for GCC, in loops of the host
+  # 1675: a pragma for GCC, in host loops
   target_compile_options(${target} PRIVATE --expt-relaxed-constexpr -diag-suppress=1675 -Xcompiler=-Wall,-Wextra)
   set_target_properties(${target} PROPERTIES
     CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}"
@@ -50,13 +50,13 @@ function(millrace_add_device_code target)
   endif()
 endfunction()
 
-# millrace_add_kernels(TARGET header...): what a target with kernels in these headers needs. A header lists its kernels with
-# MILLRACE_KERNELS(...), and those of optimizers with MILLRACE_UPDATE_KERNEL(...). On the processor their loops become vectors;
-# where there is a CUDA toolkit, nvcc compiles them too.
+# millrace_add_kernels(TARGET header...): prepares a target with kernels in these headers. A header lists its kernels with
+# MILLRACE_KERNELS(...), and those of optimizers with MILLRACE_UPDATE_KERNEL(...). Their loops are vectorised for the processor;
+# with a CUDA toolkit, nvcc compiles them too.
 function(millrace_add_kernels target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-tree-pre>  # which makes branches of log1p(exp(x)), eight times slower than vectors
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-tree-pre>  # makes branches of log1p(exp(x)), eight times slower than vectors
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>)
   if(NOT ARGN OR NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
     return()
@@ -69,9 +69,9 @@ function(millrace_add_kernels target)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_device.cu)
   file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
   millrace_add_device_code(${target}_device SOURCES ${source})
-  # Given to all that link the target: objects in an object library are not its own.
+  # Passed to everything that links the target: an object library does not contain other objects.
   target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_device>)
-  # The runtime keeps its names to itself, and its threads outlive a dlclose.
+  # The static runtime hides its names, and its threads outlive a dlclose.
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
   target_link_options(${target} INTERFACE -Wl,--exclude-libs,libcudart_static.a -Wl,-z,nodelete)
 endfunction()

@@ -1,6 +1,7 @@
-# Read by ctest: lists the tests of MILLRACE_TEST into MILLRACE_TEST_LIST, again when the program is newer, and takes them from there.
-# MILLRACE_TEST_TOGETHER says what is one ctest: a test with all its parameters, or a suite. It goes on after a failure and
-# names it; --gtest_filter runs a part. The ctest counts as skipped where all of it is; a failure beside what is skipped stays one.
+# Read by ctest: lists the tests of MILLRACE_TEST into MILLRACE_TEST_LIST, again when the program is newer, and reads them from
+# there. MILLRACE_TEST_TOGETHER sets the scope of one ctest: a test with all its parameters, or a suite. It continues after a
+# failure and names it; --gtest_filter runs a part. The ctest counts as skipped if all its tests are; failures are still reported
+# next to skipped tests.
 function(millrace_list_tests)
   execute_process(COMMAND ${MILLRACE_TEST} --gtest_list_tests OUTPUT_VARIABLE listed RESULT_VARIABLE result TIMEOUT 300)
   if(NOT result EQUAL 0)

@@ -1,4 +1,4 @@
-# How everything here is compiled, and where it lands in the build tree (the same places as in the install tree).
+# Compiler options, and output folders in the build tree (the same as in the install tree).
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
 endif()
@@ -14,20 +14,20 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}
 set(MILLRACE_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/plugins)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/millrace)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/pipelines ${PROJECT_BINARY_DIR}/share/millrace/pipelines SYMBOLIC)
-set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # a tree that is moved still works
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # so that a moved tree works
 
 set(MILLRACE_SANITIZER "" CACHE STRING "address (with undefined behaviour), thread, or empty")
 
-# Warnings are errors where CMAKE_COMPILE_WARNING_AS_ERROR says so: in the presets that developers use (CMakePresets.json). A user's
-# compiler may be newer than all that we know, and warn of more.
+# Warnings are errors if CMAKE_COMPILE_WARNING_AS_ERROR is set, as in the developers' presets (CMakePresets.json). A user's
+# compiler may be newer than ours, and have more warnings.
 add_library(millrace_options INTERFACE)
 target_compile_options(millrace_options INTERFACE -Wall -Wextra -Wconversion -Wshadow)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 is mistaken about copies of short strings (its bugs 105329 and 105651), at -O1 about their sizes too.
+  # g++ 12 wrongly warns about copies of short strings (its bugs 105329 and 105651), at -O1 also about their sizes.
   target_compile_options(millrace_options INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(MILLRACE_SANITIZER STREQUAL "address")
-  # But for casts: oneTBB's header destroys a task and then casts it to its type, to free it.
+  # Except casts: oneTBB's header destroys a task and then casts it to its type to free it.
   set(sanitizer -fsanitize=address,undefined -fno-sanitize=vptr)
   add_compile_options(-fno-sanitize-recover=undefined)
 elseif(MILLRACE_SANITIZER STREQUAL "thread")
@@ -38,11 +38,11 @@ endif()
 if(MILLRACE_SANITIZER)
   add_compile_options(${sanitizer} -fno-omit-frame-pointer)
   add_link_options(${sanitizer})
-  # Instrumented code confuses the compiler's flow analysis; the plain builds have these warnings on.
+  # Instrumented code causes false warnings in the compiler's flow analysis; plain builds keep these warnings.
   target_compile_options(millrace_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
 endif()
 
-# Everything is instrumented, so that a fuzzer sees its way through the framework as well.
+# Instruments everything, so that a fuzzer sees the framework's branches too.
 option(MILLRACE_FUZZ "libFuzzer's programs (tests/fuzz), with the sanitizers of addresses and undefined behaviour; needs clang" OFF)
 if(MILLRACE_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -56,10 +56,9 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  # The first two words are what ccache wants to be told before it keeps what was compiled with precompiled headers (its manual,
-  # "Precompiled headers"). It must compare files, not what is left of them after preprocessing: GCC recognises a header that a
-  # precompiled one holds by its bytes, so one that was kept before a comment changed declares everything twice. The name keeps away
-  # what was kept without that rule.
+  # The first two words are required by ccache for compilations with precompiled headers (its manual, "Precompiled headers"). It
+  # must compare files instead of preprocessed text: GCC recognises a header inside a precompiled one by its bytes, so an entry
+  # cached before a comment changed would declare everything twice. The namespace excludes entries cached without this rule.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
     CCACHE_NAMESPACE=millrace-1 ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -67,7 +66,7 @@ if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   endif()
 endif()
 
-# A fast linker, where there is one.
+# A fast linker, if available.
 include(CheckLinkerFlag)
 foreach(linker mold lld)
   check_linker_flag(CXX -fuse-ld=${linker} MILLRACE_HAS_${linker})

@@ -1,10 +1,18 @@
-# Plugins: shared libraries found at run time. This file is also installed beside MillraceConfig.cmake, so that plugins outside
+# Plugins: shared libraries loaded at run time. This file is also installed next to MillraceConfig.cmake, so that plugins outside
 # this repository are built the same way.
 
 # millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])
 # KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
 # plugin. The target is millrace_NAME. Its objects are millrace_NAME_objects: compiled once, for the plugin and for tests of it.
-function(millrace_add_plugin name)
+# Only kernels ask for a CUDA compiler. A macro, since a language must be enabled in the folder that uses it, and not in a function.
+macro(millrace_add_plugin)
+  if(";${ARGN};" MATCHES ";KERNELS;" AND NOT DEFINED MILLRACE_WHY_NO_CUDA)
+    millrace_enable_cuda()
+  endif()
+  millrace_build_plugin(${ARGN})
+endmacro()
+
+function(millrace_build_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;KERNELS;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])")
@@ -17,6 +25,9 @@ function(millrace_add_plugin name)
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
   if(arg_KERNELS)
     millrace_add_kernels(millrace_${name}_objects ${arg_KERNELS})
+    if(COMMAND millrace_precompile_own)
+      millrace_precompile_own(millrace_${name}_objects)  # whose options no other has
+    endif()
     if(TARGET kernels)
       add_dependencies(kernels millrace_${name}_objects)
     endif()
@@ -25,7 +36,7 @@ function(millrace_add_plugin name)
     millrace_unite(millrace_${name}_objects)
   endif()
   add_library(millrace_${name} MODULE)
-  # Objects of a library among them are linked to the plugin itself: they do not pass through another library of objects.
+  # Objects of a library among them are linked to the plugin itself, since an object library does not pass them on.
   target_link_libraries(millrace_${name} PRIVATE millrace_${name}_objects ${arg_LIBRARIES})
   set_target_properties(millrace_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX
@@ -37,13 +48,13 @@ function(millrace_add_plugin name)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_BUILT ${name})
 endfunction()
 
-# millrace_skip_plugin(NAME REASON): says that a plugin's library is not on this machine. Its CMakeLists.txt then returns.
+# millrace_skip_plugin(NAME REASON): reports that a plugin's library is missing. Its CMakeLists.txt then returns.
 function(millrace_skip_plugin name reason)
   message(STATUS "plugin ${name}: not built, ${reason}")
   set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_SKIPPED "${name} (${reason})")
 endfunction()
 
-# The plugins of this build, at the end of configuring.
+# Lists the plugins of this build at the end of configuring.
 function(millrace_report_plugins)
   get_property(built GLOBAL PROPERTY MILLRACE_PLUGINS_BUILT)
   list(SORT built)

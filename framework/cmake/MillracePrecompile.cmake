@@ -1,5 +1,5 @@
-# Precompiled headers: nearly every source includes the same dozen headers, whose reading takes longer than the rest of most
-# sources. Sources must compile without them all the same: the builds under sanitizers have none.
+# Precompiled headers: nearly every source includes the same dozen headers, which take longer to read than the rest of most
+# sources. Sources must also compile without them, as in the builds with sanitizers.
 option(MILLRACE_PRECOMPILE "precompile the headers that most sources include" ON)
 
 set(MILLRACE_PRECOMPILED
@@ -7,11 +7,11 @@ set(MILLRACE_PRECOMPILED
   <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector> <fmt/format.h>
   ${PROJECT_SOURCE_DIR}/framework/include/millrace/plugin.h)
 
-# What tests do takes next to no time, and compiling them most of a build's: half of that is the optimizer's at -O3.
+# Tests run quickly, but compiling them takes most of a build: half of that is the optimizer at -O3.
 set(MILLRACE_TEST_OPTIONS $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 
 # millrace_precompile(TARGET KIND): the target's sources begin with these headers. They are compiled once for each kind, since the
-# compiler's options must be the same: plugin (names hidden), library (any other), test (a program, with GoogleTest).
+# compiler's options must be the same: plugin (names hidden), library (any other), program, test (a program, with GoogleTest).
 function(millrace_precompile target kind)
   if(NOT MILLRACE_PRECOMPILE OR MILLRACE_SANITIZER OR MILLRACE_FUZZ)
     return()
@@ -24,6 +24,8 @@ function(millrace_precompile target kind)
       target_link_libraries(${source} PRIVATE GTest::gtest)
       target_compile_options(${source} PRIVATE ${MILLRACE_TEST_OPTIONS})
       target_precompile_headers(${source} PRIVATE <gtest/gtest.h>)
+    elseif(kind STREQUAL "program")  # not as a library's: it is compiled for a fixed place
+      add_executable(${source} EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
     else()
       add_library(${source} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
     endif()
@@ -36,18 +38,18 @@ function(millrace_precompile target kind)
   target_precompile_headers(${target} REUSE_FROM ${source})
 endfunction()
 
-# millrace_precompile_own(TARGET HEADER...): the same for a target with options of its own, and with more headers.
+# millrace_precompile_own(TARGET HEADER...): likewise for a target with its own options and additional headers.
 function(millrace_precompile_own target)
   if(MILLRACE_PRECOMPILE AND NOT MILLRACE_SANITIZER AND NOT MILLRACE_FUZZ)
     target_precompile_headers(${target} PRIVATE ${MILLRACE_PRECOMPILED} ${ARGN})
   endif()
 endfunction()
 
-# Sources in batches: most of what a source costs is what it includes, once for a batch. For those who build once; whoever changes
-# sources compiles each by itself (preset develop).
+# Compiles sources in batches: most of a source's cost is its includes, paid once per batch. For users who build once; for
+# development, compile sources separately (preset develop).
 option(MILLRACE_UNITE "compile the sources of large targets in batches" OFF)
 
-# millrace_unite(TARGET): its sources are compiled in batches, if that is asked for. No two of them give one name to different things.
+# millrace_unite(TARGET): compiles its sources in batches, if enabled. No two of them may use one name for different things.
 function(millrace_unite target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${MILLRACE_UNITE} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()

@@ -1,15 +1,16 @@
 # millrace_add_test(NAME SOURCES file... [APART file...] [PLUGIN name...] [LIBRARIES library...] [LABELS label...]
 #                   [PROPERTIES name value...] [TOGETHER parameters | suites])
-# A GoogleTest executable; each of its tests becomes a ctest of its own, with these properties. APART: those of the sources that give
-# a name of another source a second meaning (MILLRACE_UNITE). PLUGIN: whose objects it links. TOGETHER: all parameters of a test, or all
-# tests of a suite, are one ctest and run in one process, where what they begin with costs more than they do (MillraceListTests.cmake).
+# A GoogleTest executable; each of its tests becomes a separate ctest with these properties. APART: sources that use a name of
+# another source for something else (MILLRACE_UNITE). PLUGIN: plugins whose objects it links. TOGETHER: all parameters of a test,
+# or all tests of a suite, are one ctest and run in one process, because starting costs more than running
+# (MillraceListTests.cmake).
 set(MILLRACE_TEST_DIR ${CMAKE_CURRENT_LIST_DIR})
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
 endif()
 
-# What tests of plugins elsewhere need is a component of its own, "testkit", which is installed when it is asked for.
+# Files for tests of external plugins form a component, "testkit", which is installed on request.
 set(MILLRACE_TESTKIT_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/testkit)
 # millrace_install_testkit(...): install(...) into that component.
 function(millrace_install_testkit kind what)
@@ -40,7 +41,7 @@ function(millrace_add_test name)
     MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MILLRACE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   set(properties TIMEOUT 600 ${arg_PROPERTIES})
-  if(MILLRACE_SANITIZER STREQUAL "thread")  # what is hidden, and why, is written there
+  if(MILLRACE_SANITIZER STREQUAL "thread")  # the file explains what it hides
     list(APPEND properties ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/stress/tsan.supp")
   endif()
   if(arg_LABELS)
@@ -51,6 +52,16 @@ function(millrace_add_test name)
   else()
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300 PROPERTIES ${properties})
   endif()
+endfunction()
+
+# millrace_add_test_plugin(TARGET FOLDER NAME file...): NAME.so in the folder tests/FOLDER of the build tree, which nothing searches by
+# default.
+function(millrace_add_test_plugin target folder name)
+  add_library(${target} MODULE ${ARGN})
+  target_link_libraries(${target} PRIVATE Millrace::framework millrace_options)
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+  millrace_precompile(${target} plugin)
 endfunction()
 
 # As gtest_discover_tests(... PRE_TEST), with one ctest for all parameters of a test, or for all tests of a suite.

@@ -1,8 +1,8 @@
-# For projects with plugins of their own: tests that need nothing but the plugin. Installed with the component "testkit".
+# For projects with their own plugins: tests that need only the plugin. Installed with the component "testkit".
 
-# millrace_add_conformance_test(PLUGIN [NAMES name...]): asks of what the plugin registers (NAMES: of these names only) all
-# that is asked of stages, layers, losses, optimizers, backends and storages: parameters and descriptions, gradients from
-# its examples, one result on the processor and on the simulated GPU. Call enable_testing() first.
+# millrace_add_conformance_test(PLUGIN [NAMES name...]): runs the requirements of stages, layers, losses, optimizers, backends
+# and storages on the plugin's types (NAMES: only these): parameters and descriptions, gradients from its examples, equal results
+# on the processor and on the simulated GPU. Call enable_testing() first.
 function(millrace_add_conformance_test plugin)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "NAMES")
   set(chosen --plugin=$<TARGET_FILE:millrace_${plugin}>)

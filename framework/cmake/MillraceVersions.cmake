@@ -1,6 +1,5 @@
-# millrace_check_version(OUT WHAT VERSION OLDEST UNKNOWN)
-# Which versions of a library or compiler this source is known to build with: OLDEST and later, below UNKNOWN. Sets OUT to a sentence
-# when VERSION is too old, else to nothing. A version that is too new to be known is taken, and said.
+# millrace_check_version(OUT WHAT VERSION OLDEST UNKNOWN): supported versions of a library or compiler are OLDEST and later,
+# below UNKNOWN. Sets OUT to a sentence if VERSION is too old, else to "". A newer, unknown version is accepted with a message.
 function(millrace_check_version out what version oldest unknown)
   set(${out} "" PARENT_SCOPE)
   if(version VERSION_LESS oldest)
@@ -10,7 +9,7 @@ function(millrace_check_version out what version oldest unknown)
   endif()
 endfunction()
 
-# millrace_require_version(WHAT VERSION OLDEST UNKNOWN): the same for what nothing can be built without.
+# millrace_require_version(WHAT VERSION OLDEST UNKNOWN): likewise for a mandatory dependency.
 function(millrace_require_version what version oldest unknown)
   millrace_check_version(problem "${what}" "${version}" ${oldest} ${unknown})
   if(problem)
@@ -18,7 +17,7 @@ function(millrace_require_version what version oldest unknown)
   endif()
 endfunction()
 
-# millrace_version_in(OUT HEADER MACRO...): the version whose numbers these macros of a header are.
+# millrace_version_in(OUT HEADER MACRO...): the version from these macros of a header.
 function(millrace_version_in out header)
   set(numbers "")
   foreach(macro IN LISTS ARGN)

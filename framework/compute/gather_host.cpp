@@ -7,20 +7,20 @@
 namespace millrace::portable {
 namespace {
 
-constexpr std::int64_t kStaged = 1024;  // values of one unit, about
+constexpr std::int64_t kStaged = 1024;  // approximate number of values per unit
 
-// How a gather is shared out: a unit is some channels of some neighbouring places of one image.
+// The division of a gather: a unit is some channels of some neighbouring places of one image.
 struct Walk {
   bool in_blocks = false;
-  std::int64_t together = 1, parts = 1;       // channels of a unit; units for all of them
-  std::int64_t pixels = 1, pixel_groups = 1;  // places of a unit; units for all of an image
+  std::int64_t together = 1, parts = 1;       // channels per unit; units for all channels
+  std::int64_t pixels = 1, pixel_groups = 1;  // places per unit; units for an image
 
   std::int64_t units_of_image() const { return parts * pixel_groups; }
 };
 
 std::int64_t rounded_up(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
 
-// The channels of a place are neighbours.
+// A place's channels are contiguous.
 bool in_lines(const TensorView& view) { return view.channels <= 16 || view.stride_block == 16; }
 
 Walk walk_of(const PortableElement& e) {

@@ -19,7 +19,7 @@ struct Turned {  // y(c, y, x) = x(c, x, y) upside down
     return from(0, from.height(0) - 1 - x, y);
   }
 };
-struct Dealt {  // channels dealt out to groups, and the opposite place of a second tensor with half as many
+struct Dealt {  // channels distributed over groups, and the opposite place of a second tensor with half as many
   static constexpr bool kGather = true;
   static constexpr int kReads = 2;
   Divider groups;
@@ -58,7 +58,7 @@ PortableElement gather_of(const F& functor, std::int64_t n, const std::vector<Te
 
 constexpr std::int64_t kSamples = 2;
 
-// Every instruction set, layout and type with maps whose channels fill blocks or do not, and vectors.
+// Every instruction set, layout and type, with maps whose channels fill blocks or not, and vectors.
 template <class Use>
 void for_each_shape(const Use& use) {
   for_each_instruction_set([&](InstructionSet set) {

@@ -8,7 +8,7 @@ namespace {
 
 bool is_trained(const Parameter& parameter) { return parameter.trainable && !parameter.statistic; }
 
-// By layer: the epoch from which on neither it learns nor any layer that leads to it.
+// By layer: the epoch from which neither the layer nor any layer before it learns.
 std::vector<double> layers_until(const Network& network, const std::vector<double>& learns_until) {
   std::vector<double> until;
   for (const Layer& layer : network.layers) {

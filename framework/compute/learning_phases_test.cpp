@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// A chain of layers with a weight and a bias each; `inputs` of a layer: those before it, by index.
+// Layers with a weight and a bias each; `inputs`: for each layer, the indices of the layers it reads.
 Network network(const std::vector<std::vector<int>>& inputs) {
   Network result;
   for (const auto& from : inputs) {

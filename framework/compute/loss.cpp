@@ -14,13 +14,13 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-// How many times as large as the input the targets are. For messages.
+// The targets' scale relative to the input, for messages.
 std::string times_of(const LossSetting& s) {
   if (s.target.scale == 1) return {};
   return fmt::format(" ({} times the input's {} x {})", s.target.scale, s.window.height, s.window.width);
 }
 
-// What to say in the source, if it reads targets of the output's size.
+// The `scale` to set in the source, if its targets would then have the output's size.
 std::string scale_for(const LossSetting& s) {
   const std::int64_t height = s.window.height, width = s.window.width;
   if (s.target.scale != 1 || s.output.rank() != 3 || height == 0 || s.output[1] <= height) return {};
@@ -56,7 +56,7 @@ void check_classes(const std::string& name, const LossSetting& s) {
          text_of(s.output), labels.height, labels.width, times_of(s), scale_for(s));
   }
   std::int64_t classes = 0;
-  bool listed = false;  // otherwise values are classes as they are, and check_labels() looks at them
+  bool listed = false;  // otherwise values are class indices, which check_labels() checks
   for (std::size_t value = 0; value < 256; ++value) {
     const std::uint8_t as = s.target.classes[value];
     listed = listed || (as != value && value != s.target.ignored);
@@ -141,7 +141,7 @@ void check_loss(const Loss& loss, const LossSetting& setting) {
   }
 }
 
-// Checked here, where the sample's path is known; a kernel knows only a row.
+// Checked here, where the sample's path is available; a kernel has only a row.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output) {
   if (loss.info().target == LossTarget::classes) return check_label_images(batch, begin, count, output[0]);
   if (loss.info().target == LossTarget::values) return check_numbers(loss, batch, begin, count);

@@ -20,21 +20,21 @@ bool writes(std::span<const PassCall> calls, PassTensor tensor) {
   return std::ranges::any_of(calls, [&](const PassCall& call) { return std::ranges::count(call.writes, tensor) > 0; });
 }
 
-// A tensor with a number or a channel for each place of the output.
+// Whether the tensor has a number or a channel for each place of the output.
 bool has_places(const PassTensor& tensor) {
   using Kind = PassTensor::Kind;
   const Kind kind = tensor.kind;
   return kind == Kind::output || kind == Kind::d_output || kind == Kind::target || kind == Kind::map || kind == Kind::predicted;
 }
 
-// Whether a call is computed once for each sample.
+// Whether a call runs once per sample.
 bool is_of_samples(const PassCall& call) {
   const auto is_total = [](const PassTensor& tensor) { return tensor.kind == PassTensor::Kind::total; };
   return std::ranges::none_of(call.reads, has_places) && std::ranges::none_of(call.writes, has_places) &&
          (std::ranges::any_of(call.reads, is_total) || std::ranges::any_of(call.writes, is_total));
 }
 
-// Channels of each place, or of each sample where there is one place.
+// Channels of each place, or of each sample if there is one place.
 TensorView by_channel(float* values, std::int64_t channels, std::int64_t pixels) {
   TensorView view;
   view.data = values;
@@ -44,10 +44,10 @@ TensorView by_channel(float* values, std::int64_t channels, std::int64_t pixels)
   return view;
 }
 
-// One number for each sample, the same at all its pixels.
+// One number per sample, repeated at all its pixels.
 TensorView by_sample(const float* values) {
   TensorView view;
-  view.data = const_cast<float*>(values);  // read
+  view.data = const_cast<float*>(values);  // only read
   view.stride_n = 1;
   view.by_channel = false;
   view.padded = 1;
@@ -185,7 +185,7 @@ TensorView LossPlan::view_of(const PassTensor& tensor, const LossTensors& tensor
     case PassTensor::Kind::total: return by_channel(at.totals + tensor.index * samples * channels_, channels_, 1);
     case PassTensor::Kind::constant: {
       TensorView view;
-      view.data = const_cast<float*>(tensors.constants);  // read
+      view.data = const_cast<float*>(tensors.constants);  // only read
       view.padded = channels_;
       return view;
     }
@@ -210,7 +210,7 @@ PortableElement LossPlan::extents_of(const PassCall& call, std::int64_t samples)
 
 void LossPlan::run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
   const auto is_gradient = [](const PassTensor& tensor) { return tensor.kind == PassTensor::Kind::d_output; };
-  if (tensors.d_output.data == nullptr && std::ranges::all_of(call.writes, is_gradient)) return;  // it is not needed
+  if (tensors.d_output.data == nullptr && std::ranges::all_of(call.writes, is_gradient)) return;  // not needed
   PortableElement element = extents_of(call, tensors.samples);
   element.divisor = tensors.divisor;
   element.partial = at.partial;
@@ -248,7 +248,7 @@ void LossPlan::run_totals(const LossTensors& tensors, const Workspace& at, const
   submit(*loss_->info().add_classes, &all);
 }
 
-// As many as other sums have, unless their pairs of classes would take more than 32 MiB.
+// The same number as for other sums, unless their pairs of classes would take more than 32 MiB.
 std::int64_t LossPlan::chunks_of_pairs(std::int64_t places) const {
   constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
   if (pairs_ == 0) return 0;

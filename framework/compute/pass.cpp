@@ -29,6 +29,8 @@ int PassCalls::count(PassTensor::Kind kind) const {
   return count;
 }
 
+void PortableLayer::write_onnx(OnnxLayer&) const { fail(ErrorKind::usage, "its type has no write_onnx()"); }
+
 LayerPlan PortableLayer::plan(const std::vector<Shape>& inputs) const {
   LayerPlan plan;
   plan.output = infer(inputs.front());

@@ -14,7 +14,7 @@ namespace millrace {
 
 enum class Lies { channels_last, packed, blocked };  // the CPU's two layouts, and a GPU's between them
 
-// A tensor in memory with a margin of NaN that nothing may touch.
+// A tensor in memory with a margin of NaN that must stay untouched.
 class Tensor {
  public:
   TensorView view;
@@ -22,7 +22,7 @@ class Tensor {
   Tensor(Lies lies, DataType type, std::int64_t n, std::int64_t pixels, std::int64_t channels)
       : n_(n), pixels_(pixels), channels_(channels) {
     view.channels = static_cast<std::int32_t>(channels);
-    view.width = static_cast<std::int32_t>(pixels);  // as one row; of_image() says otherwise
+    view.width = static_cast<std::int32_t>(pixels);  // as one row, unless of_image() sets it
     const std::int64_t multiple = lies == Lies::blocked ? 16 : lies == Lies::packed ? 8 : 1;
     view.type = type;
     view.padded = (channels + multiple - 1) / multiple * multiple;
@@ -110,7 +110,7 @@ PortableElement element_of(const F& functor, const Extents& at, std::vector<Tens
   return element;
 }
 
-// In pieces, the last ones first: units are independent.
+// In pieces, the last ones first, since units are independent.
 inline void run(const Kernel& kernel, const PortableElement& element) {
   const std::int64_t units = kernel.units(&element), middle = units / 2;
   kernel.run_on_host(&element, middle, units);

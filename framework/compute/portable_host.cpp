@@ -1,5 +1,5 @@
-// Portable kernels on the host. Values are brought into plain arrays, a few kilobytes at a time, which stay in the first cache;
-// the functor's loops see nothing else. Arrays that lie as they are wanted are used in place.
+// Portable kernels on the host. Values are staged in plain arrays of a few kilobytes, which stay in the L1 cache and are all that
+// the functor's loops access. Arrays that already have this layout are used in place.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,8 +14,8 @@
 namespace millrace::portable {
 namespace {
 
-constexpr std::int64_t kStaged = 1024;    // floats of one tensor that are staged at once
-constexpr std::int64_t kUnitPlaces = 16;  // of rows: places of one unit
+constexpr std::int64_t kStaged = 1024;    // floats of one tensor staged at once
+constexpr std::int64_t kUnitPlaces = 16;  // for rows: places per unit
 
 const PortableElement& element_of(const void* element) { return *static_cast<const PortableElement*>(element); }
 
@@ -23,19 +23,19 @@ std::size_t count_of(const PortableElement& e) { return static_cast<std::size_t>
 
 std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// How an `each` is walked: strips of lines, a line being `channels` neighbouring values of every tensor.
+// The traversal of an `each`: strips of lines, a line being `channels` contiguous values of every tensor.
 struct Walk {
-  std::int64_t strips = 1, lines = 1;          // lines of one strip
-  std::int64_t channels = 1;                   // of a line
-  std::int64_t blocks = 1;                     // a strip is one block of 16 channels of a sample; 1: all channels
-  bool flat = false;                           // one line over the memory of all, padding included
-  std::int64_t lines_together = 1, parts = 1;  // a unit: so many lines, of one part of the channels
+  std::int64_t strips = 1, lines = 1;          // lines per strip
+  std::int64_t channels = 1;                   // per line
+  std::int64_t blocks = 1;                     // 1: all channels; otherwise a strip is one block of 16 channels of a sample
+  bool flat = false;                           // one line over all memory, including padding
+  std::int64_t lines_together = 1, parts = 1;  // lines per unit; parts into which channels are divided
 
   std::int64_t line_groups() const { return (lines + lines_together - 1) / lines_together; }
   std::int64_t units() const { return strips * line_groups() * parts; }
 };
 
-// All tensors lie alike, without gaps but for padding: the whole call is one line. Its length, with the padding; 0: they do not.
+// The length of the call as a single line, with padding, if all tensors have the same layout without gaps except padding; else 0.
 std::int64_t flat_length(const PortableElement& e) {
   const TensorView& first = e.tensors[0];
   const bool last = first.stride_block == 16 && first.stride_pixel == first.padded;
@@ -51,13 +51,13 @@ std::int64_t flat_length(const PortableElement& e) {
   return e.n * e.pixels * first.padded;
 }
 
-bool in_lines(const PortableElement& e) {  // the channels of a place are neighbours in every tensor
+bool in_lines(const PortableElement& e) {  // each place's channels are contiguous in every tensor
   if (e.channels <= 16) return true;
   const auto end = e.tensors.begin() + static_cast<std::ptrdiff_t>(count_of(e));
   return std::all_of(e.tensors.begin(), end, [](const TensorView& view) { return !view.by_channel || view.stride_block == 16; });
 }
 
-// The element as it is walked, and how.
+// Sets the element's extents for traversal, and returns the traversal.
 Walk walk_of(PortableElement& e) {
   Walk walk;
   if (const std::int64_t length = flat_length(e); length > 0) {
@@ -83,7 +83,7 @@ Walk walk_of(PortableElement& e) {
   return walk;
 }
 
-// What a unit covers of every tensor.
+// A unit's part of every tensor.
 Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   const std::int64_t part = unit % walk.parts, group = unit / walk.parts % walk.line_groups();
   const std::int64_t strip = unit / walk.parts / walk.line_groups();
@@ -98,7 +98,7 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   return patch;
 }
 
-// Whether the functor makes zeros of the zeros that padding holds, so that what is written there is right as it is.
+// Whether the functor maps the zeros in padding to zeros, so that its results there are right.
 bool keeps_zeros(const PortableElement& e) {
   const float zero = 0;
   std::array<const float*, PortableElement::kMostTensors> in;
@@ -108,16 +108,16 @@ bool keeps_zeros(const PortableElement& e) {
   return std::bit_cast<std::uint32_t>(out) == 0;
 }
 
-// Whether something is to be done after the last channel.
+// Whether zeros must be written after the last channel.
 bool wants_zeros(const PortableElement& e) { return e.written(0).padded != e.channels && !keeps_zeros(e); }
 
-// How many of `count` values, from element `begin` of a flat tensor on, lie after the last channel.
+// Zeros the padding among `count` values, from element `begin` of a flat tensor on.
 template <class T>
 void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::int64_t count) {
   const TensorView& view = e.written(0);
   const bool blocked = view.padded > 16 && view.stride_block != 16;
   const std::int64_t step = blocked ? 16 : view.padded, used = blocked ? e.channels % 16 : e.channels;
-  const auto zero = [&](std::int64_t first_place, std::int64_t end) {  // of the places that begin in [first_place, end)
+  const auto zero = [&](std::int64_t first_place, std::int64_t end) {  // for places that begin in [first_place, end)
     for (std::int64_t place = first_place; place < end; place += step) {
       const std::int64_t first = std::max(place + used, begin), last = std::min(place + step, begin + count);
       for (std::int64_t i = first; i < last; ++i) values[i - begin] = T{};
@@ -142,7 +142,7 @@ void run_flat(const PortableElement& e, const Walk& walk, std::int64_t first, st
   if (wants_zeros(e)) zero_padding(e, begin, out, count);
 }
 
-// All tensors are of this type, and nothing is added to.
+// Whether all tensors have this type, and none is added to.
 bool is_all(const PortableElement& e, DataType type) {
   const auto end = e.tensors.begin() + static_cast<std::ptrdiff_t>(count_of(e));
   return std::all_of(e.tensors.begin(), end, [type](const TensorView& view) { return view.type == type && !view.add; });
@@ -235,9 +235,9 @@ void run_sum(const PortableElement& e, std::int64_t unit) {
   }
 }
 
-// ---- What is read and written ----
+// ---- Memory use ----
 
-// The memory of a tensor from its first element to its last. Kernels of the forms `each` and `sum` are computed over whole packs of
+// The memory of a tensor from its first element to its last. Kernels of the forms `each` and `sum` run over whole packs of
 // channels on a GPU, so they also read the padding after the last one.
 MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
   const bool packs = write || e.kernel->form == PortableForm::each || e.kernel->form == PortableForm::sum;
@@ -247,7 +247,7 @@ MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
   return {view.data, static_cast<std::size_t>(last + 1) * size_of(view.type), write};
 }
 
-// A tensor that a gather reads has places and channels of its own.
+// A tensor read by a gather has its own places and channels.
 PortableElement over_images(PortableElement e, const TensorView& view) {
   e.pixels = std::int64_t{view.height} * view.width;
   e.channels = view.channels;

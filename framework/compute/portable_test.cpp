@@ -208,10 +208,10 @@ TEST(Portable, SaysWhatItReadsAndWrites) {
   y.view.add = true;
   const PortableElement element = element_of(Weighted{1}, at, {x.view, x.view, y.view});
   const std::vector<MemoryUse> uses = portable_kernel<Weighted>().first.uses(&element);
-  ASSERT_EQ(uses.size(), 4U);  // y is read and written
+  ASSERT_EQ(uses.size(), 4U);  // y is both read and written
   const std::size_t whole = 2 * 3 * 24 * 2;
   EXPECT_EQ(uses[0].memory, x.view.data);
-  EXPECT_EQ(uses[0].bytes, whole);  // with the padding of the last place, which is computed over too
+  EXPECT_EQ(uses[0].bytes, whole);  // including the padding of the last place, which is computed too
   EXPECT_EQ(uses[3].memory, y.view.data);
   EXPECT_TRUE(uses[3].write);
   EXPECT_EQ(uses[3].bytes, whole);

@@ -17,7 +17,7 @@ MILLRACE_KERNEL std::int64_t channel_offset(const TensorView& view, std::int64_t
   return channel / kBlock * view.stride_block + channel % kBlock;
 }
 
-// The channels of a line are neighbours.
+// Whether a line's channels are contiguous.
 bool is_stretch(const TensorView& view, const Patch& patch) {
   return view.stride_block == kBlock || patch.first_channel % kBlock + patch.channels <= kBlock;
 }
@@ -25,7 +25,7 @@ bool is_in_one_sample(std::int64_t pixels, const Patch& patch) {
   return patch.first_line / pixels == (patch.first_line + patch.lines - 1) / pixels;
 }
 
-// The lines of a patch one after the other: use(offset in the tensor, index of the line).
+// Iterates over the lines of a patch: use(offset in the tensor, index of the line).
 template <class Use>
 MILLRACE_KERNEL void for_each_line(const TensorView& view, std::int64_t pixels, const Patch& patch, const Use& use) {
   std::int64_t sample = patch.first_line / pixels, pixel = patch.first_line % pixels;
@@ -38,7 +38,7 @@ MILLRACE_KERNEL void for_each_line(const TensorView& view, std::int64_t pixels, 
   }
 }
 
-// The stretches of a line whose channels are neighbours: use(offset from the line's, first channel in the patch, count).
+// Iterates over the contiguous stretches of a line: use(offset from the line's, first channel in the patch, count).
 template <class Use>
 MILLRACE_KERNEL void for_each_stretch(const TensorView& view, const Patch& patch, const Use& use) {
   if (view.stride_block == kBlock) return use(channel_offset(view, patch.first_channel), 0, patch.channels);

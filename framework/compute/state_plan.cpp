@@ -41,7 +41,7 @@ std::size_t StatePlan::index_of(const std::string& name) {
   return index;
 }
 
-// Numbers of a reduced state lie side by side: rows one after the other, columns in whole packs.
+// Numbers of a reduced state are contiguous: rows one after the other, columns in whole packs.
 std::size_t StatePlan::numbers_of(StateShape shape, int index) const {
   switch (shape) {
     case StateShape::element: return parameters_.elements(index);

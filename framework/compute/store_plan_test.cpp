@@ -16,7 +16,7 @@ class Keeping final : public Optimizer {
   NewtonSchulz newton_schulz() const override { return {}; }
 };
 
-// A frozen matrix, a trained vector with a statistic beside it, and a trained matrix, which is in the first bucket.
+// A frozen matrix, a trained vector with a statistic, and a trained matrix, which is in the first bucket.
 enum { kFrozen, kVector, kStatistic, kMatrix };
 
 class StorePlanTest : public testing::Test {

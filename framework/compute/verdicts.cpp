@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::string checksum(std::string_view text) { return fmt::format("{:016x}", hash_text(text)); }
 
-// A line: the checksum of the rest, the key, and what is wrong with it, between tabs.
+// A line: the checksum of the rest, the key and the fault, separated by tabs.
 std::string line_of(const std::string& key, const Fault& fault) {
   const std::string rest = key + '\t' + fault;
   return checksum(rest) + '\t' + rest + '\n';
@@ -32,7 +32,7 @@ std::optional<std::pair<std::string, Fault>> parse(std::string_view line) {
   return std::pair(std::string(rest.substr(0, tab)), Fault(rest.substr(tab + 1)));
 }
 
-// One more with every change of kernels of our own, or of what checks allow.
+// Increment after every change of our own kernels, or of the checks' tolerances.
 constexpr int kVersionOfChecks = 4;
 
 }  // namespace
@@ -67,7 +67,7 @@ Fault Verdicts::find_or(const std::string& key, const std::function<Fault()>& ch
   return fault;
 }
 
-// The line's end in front closes a line that a killed process left open.
+// The leading line end closes a line that a killed process left incomplete.
 void Verdicts::put(const std::string& key, const Fault& fault) {
   const std::lock_guard lock(mutex_);
   verdicts_.insert_or_assign(key, fault);
@@ -77,7 +77,7 @@ void Verdicts::put(const std::string& key, const Fault& fault) {
   const int file = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) return;
   const std::string line = '\n' + line_of(key, fault);
-  [[maybe_unused]] const auto written = write(file, line.data(), line.size());  // a line that is cut short is checked again
+  [[maybe_unused]] const auto written = write(file, line.data(), line.size());  // a truncated line is checked again
   close(file);
 }
 

@@ -23,7 +23,7 @@ TEST(Verdicts, OutliveTheProcessAndAreForgottenWhereDamaged) {
 
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  for (std::size_t i = 0; i < text.size(); ++i) {  // one damaged byte, and a file that was cut short
+  for (std::size_t i = 0; i < text.size(); ++i) {  // one damaged byte, and a truncated file
     std::string damaged = text;
     damaged[i] = static_cast<char>(damaged[i] ^ 4);
     folder.write("damaged", damaged);

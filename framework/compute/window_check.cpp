@@ -15,12 +15,12 @@ namespace {
 
 using Axes = std::vector<std::vector<double>>;
 
-enum Index : std::size_t { kN, kGroup, kChannel, kRow, kColumn };  // of x and y
+enum Index : std::size_t { kN, kGroup, kChannel, kRow, kColumn };  // for x and y
 enum OfWeights : std::size_t { kOfGroup, kK, kC };                 // kRow and kColumn are those of the kernel
 
 std::size_t index_of(WindowOperand operand) { return static_cast<std::size_t>(operand); }
 
-// -2, -1, 1 or 2. Products of one for each index are whole numbers that bf16 holds.
+// Draws from -2, -1, 1 and 2. Products of one number per index are whole numbers that bf16 represents exactly.
 std::vector<double> draw_signed(std::int64_t size, std::uint64_t seed) {
   static constexpr double kNumbers[] = {-2, -1, 1, 2};
   std::vector<double> numbers(static_cast<std::size_t>(size));
@@ -74,8 +74,8 @@ bool all_zero(const std::vector<double>& numbers) {
   return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
 }
 
-// Calls sums(), which depends on `factors`, for one side or one channel. Where signs happen to cancel each other out, every
-// result would be zero and tell nothing: one of them is turned then.
+// Calls sums(), which depends on `factors`, for one side or one channel. If signs cancel, every result would be zero and prove
+// nothing; one factor's sign is then flipped.
 template <class Sums>
 std::vector<double> not_all_zero(std::vector<double>& factors, const Sums& sums) {
   std::vector<double> all = sums();
@@ -86,7 +86,7 @@ std::vector<double> not_all_zero(std::vector<double>& factors, const Sums& sums)
   return all;
 }
 
-// Goes through an operand: rows along the axis whose elements are neighbours, at positions of all others.
+// Iterates over an operand: rows along its contiguous axis, at positions of all others.
 class Walk {
  public:
   explicit Walk(const ElementOffsets& elements) : axes_(elements.axes), inner_(inner_axis(elements.axes)) {
@@ -132,7 +132,7 @@ class Walk {
   std::int64_t rows_ = 1;
 };
 
-// Factors of an operand, as long as its axes are: zero in the padding.
+// An operand's factors, extended to the length of its axes with zeros for padding.
 Axes padded(Axes factors, const ElementOffsets& elements) {
   for (std::size_t a = 0; a < factors.size(); ++a) factors[a].resize(elements.axes[a].size());
   return factors;
@@ -173,8 +173,8 @@ void WindowCheck::draw_factors(std::uint64_t draw) {
   }
 }
 
-// A part of a long sum that was left out must not cancel itself out: both factors of its terms have the same sign. In bf16 a sum
-// of very many such terms would hide a small part in its rounding; there signs stay as they were drawn.
+// An omitted part of a long sum must not cancel: both factors of its terms get the same sign. In bf16 a sum of very many such
+// terms would hide a small part in its rounding, so signs stay as drawn there.
 void WindowCheck::agree_in_sign() {
   constexpr std::int64_t kMost = 1024;
   Factors& x = operands_[index_of(WindowOperand::x)].value;
@@ -185,7 +185,7 @@ void WindowCheck::agree_in_sign() {
   if (result_ != WindowOperand::w) return;
   take_signs(y[kN], x[kN]);
   for (const auto& [side, index] : {std::pair(shape_.rows, kRow), std::pair(shape_.columns, kColumn)}) {
-    for (std::int64_t out = 0; out < side.out; ++out) {  // at the middle of the window
+    for (std::int64_t out = 0; out < side.out; ++out) {  // at the window's centre
       const std::int64_t in = out * side.stride + side.kernel / 2 * side.dilation - side.before;
       double& factor = y[index][static_cast<std::size_t>(out)];
       if (in >= 0 && in < side.in) factor = std::copysign(factor, x[index][static_cast<std::size_t>(in)]);
@@ -202,7 +202,7 @@ void WindowCheck::contract(Factors Operand::*of) {
   const auto dot_not_zero = [](const std::vector<double>& a, std::vector<double>& b) {
     return not_all_zero(b, [&] { return std::vector<double>{dot(a, b)}; }).front();
   };
-  const auto contract_side = [&](const WindowShape::Side& side, std::size_t index) {  // rows and columns are last in all three
+  const auto contract_side = [&](const WindowShape::Side& side, std::size_t index) {  // rows and columns come last in all three
     result[index] = not_all_zero(turned[index], [&] { return sums_over_side(side, result_, x[index], w[index], y[index]); });
   };
   contract_side(shape_.rows, kRow);
@@ -247,8 +247,8 @@ void WindowCheck::fill(WindowOperand operand, const ElementOffsets& elements, vo
 
 namespace {
 
-// The allowed difference between what was found and what is known. Errors of so many terms are of either sign and add up as their
-// root does.
+// The allowed difference between actual and expected. Errors of many terms have random signs, so they grow with the square root
+// of their number.
 double allowed(DataType type, double expected, double magnitude, double rounding) {
   const double of_result = type == DataType::f32 ? 0x1p-23 : 0x1p-8;
   return of_result * std::abs(expected) + rounding * magnitude;
@@ -283,10 +283,11 @@ WindowDifference compare_rows(const ElementOffsets& elements, const Known& known
       }
       if (rounding.relu) expected = std::max(expected, 0.0);
       const auto is = static_cast<double>(to_float(from[inner[i]]));
-      if (std::abs(is - expected) <= allowed(rounded_to, expected, most, rounding.of_term)) continue;  // NaN is wrong
+      if (std::abs(is - expected) <= allowed(rounded_to, expected, most, rounding.of_term)) continue;  // true for NaN
       if (found.wrong++ > 0) continue;
       at[walk.inner()] = static_cast<std::int64_t>(i);
-      found.first = fmt::format("element ({}) is {:.6g} and should be {:.6g}", fmt::join(at, ", "), is, expected + 0.0);  // no -0
+      // Avoids -0.
+      found.first = fmt::format("element ({}) is {:.6g} and should be {:.6g}", fmt::join(at, ", "), is, expected + 0.0);
     }
   }
   return found;
@@ -294,7 +295,7 @@ WindowDifference compare_rows(const ElementOffsets& elements, const Known& known
 
 }  // namespace
 
-// Terms of a result, with those that fall into the padding.
+// Number of terms of a result, including those in the padding.
 double WindowCheck::terms() const {
   const WindowShape& s = shape_;
   const double taps = static_cast<double>(s.rows.kernel * s.columns.kernel);

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// (n, channels, h, w), one after the other, and (group, k, c, i, j).
+// Contiguous (n, channels, h, w), and (group, k, c, i, j).
 ElementOffsets in_order(const std::vector<std::int64_t>& extents, DataType type = DataType::f32) {
   ElementOffsets elements{type, std::vector<std::vector<std::int64_t>>(extents.size())};
   std::int64_t stride = 1;
@@ -112,7 +112,7 @@ TEST(WindowCheck, KnowsEveryResult) {
         Windows windows(shape);
         windows.fill(check, result);
         windows.compute(result);
-        const WindowDifference found = windows.compare(check, result, {.of_term = 0});  // whole numbers: to the bit
+        const WindowDifference found = windows.compare(check, result, {.of_term = 0});  // exact, since all are whole numbers
         EXPECT_EQ(found.wrong, 0) << found.first;
         EXPECT_EQ(found.of, static_cast<std::int64_t>(windows.of(result).values.size()));
       }
@@ -137,7 +137,7 @@ TEST(WindowCheck, SeesOneWrongResultWhereverItIs) {
   }
 }
 
-// As a kernel that leaves out a block of channels, some rows or the last column would.
+// Simulates a kernel that leaves out a block of channels, some rows or the last column.
 TEST(WindowCheck, SeesWhatWasLeftOut) {
   const WindowShape shape{.n = 2, .c = 16, .k = 16, .rows = {6, 6, 3, 1, 1, 1}, .columns = {8, 8, 3, 1, 1, 1}};
   const auto is_left_out = [](int what, std::size_t channel, std::size_t row, std::size_t column) {

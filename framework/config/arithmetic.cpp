@@ -11,9 +11,9 @@ namespace millrace {
 namespace {
 
 constexpr int kDeepestParentheses = 100;
-constexpr char kWhole = 'w';  // the symbol of "//"
+constexpr char kWhole = 'w';  // the symbol for "//"
 
-// Counts a level while it lives.
+// Counts one level of nesting during its lifetime.
 class Level {
  public:
   explicit Level(int& depth) : depth_(++depth) {}
@@ -28,7 +28,7 @@ class Level {
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The number at the front of `text`, which it is taken from.
+// Removes and returns the number at the front of `text`.
 Value take_number(std::string_view& text) {
   const char* end = text.data() + text.size();
   double real = 0;

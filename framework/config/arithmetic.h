@@ -10,13 +10,13 @@
 
 namespace millrace {
 
-// Fed piece by piece from left to right; whatever cannot belong to an expression is refused.
+// Receives an expression piece by piece from left to right, and refuses pieces that cannot belong to one.
 class Arithmetic {
  public:
-  bool add_operand(const Value& value);  // false: no number
+  bool add_operand(const Value& value);  // false: not a number
   bool add_text(std::string_view text);  // numbers, operators, parentheses and blanks; false: something else
 
-  // Nothing when the pieces are not in an order that makes an expression. A division by zero or an overflow is a `mistake`.
+  // Empty if the pieces do not form an expression. A division by zero or an overflow is a `mistake`.
   std::optional<Value> result(std::string& mistake);
 
  private:

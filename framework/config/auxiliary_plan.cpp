@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// Every output that a stage of these graphs names.
+// All outputs named by stages of these graphs.
 std::vector<LayerPort> named_outputs(const Network& network, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   std::vector<LayerPort> outputs;
   for (const GraphPlan& graph : graphs) {

@@ -1,4 +1,4 @@
-// Outputs of the network that losses are measured at beside its result, as stages name them in `auxiliary`.
+// Outputs at which losses are measured in addition to the network's result, from the stages' `auxiliary`.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// The network with the parameters of layers that lead to no loss marked as unused. An output that no stage may name is a mistake,
-// which goes to `errors`.
+// The network with the parameters of layers that no loss depends on marked as unused. Names of invalid outputs are reported in
+// `errors`.
 std::shared_ptr<const Network> plan_auxiliary(std::shared_ptr<const Network> network, const std::vector<GraphPlan>& graphs,
                                               Diagnostics& errors);
 

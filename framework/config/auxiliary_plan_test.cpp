@@ -1,4 +1,4 @@
-// Losses at outputs beside the network's result, as a pipeline names them.
+// Losses at outputs other than the network's result, in a pipeline.
 #include "config/plan_fixture.h"
 #include "millrace/loss.h"
 #include "millrace/plugin.h"
@@ -42,7 +42,7 @@ class AuxiliaryPlan : public PlanFixture {
   static std::string pipeline(const std::string& auxiliary) {
     return train("[network]\nuse = \"two\"\n[train.forward_backward]\nstage = \"minimise\"\n" + auxiliary);  // lines 8 to 12
   }
-  // Which parameters of layer "side" are trained.
+  // Whether each parameter of layer "side" is trained.
   std::vector<bool> trained(const std::string& auxiliary) {
     std::vector<bool> all;
     const Pipeline plan = load(pipeline(auxiliary));
@@ -58,7 +58,7 @@ class AuxiliaryPlan : public PlanFixture {
 TEST_F(AuxiliaryPlan, TrainsTheLayersThatItNames) {
   EXPECT_EQ(trained("auxiliary = [{ output = \"side\", weight = 0.5 }]\n"), (std::vector<bool>{true, true}));
   EXPECT_EQ(trained(""), (std::vector<bool>{false, false}));
-  EXPECT_EQ(trained("auxiliary = [{ weight = 0.5 }]\n"), (std::vector<bool>{false, false}));  // of the result
+  EXPECT_EQ(trained("auxiliary = [{ weight = 0.5 }]\n"), (std::vector<bool>{false, false}));  // at the network's result
 }
 
 TEST_F(AuxiliaryPlan, FindsMistakesWhereTheyAreWritten) {

@@ -18,7 +18,7 @@ bool is_element(const Value& value, const Position& at) {
          std::ranges::any_of(value.array(), [&](const Value& each) { return is_same(each.at(), at) || is_element(each, at); });
 }
 
-// The tables and the key that lead to what is written at a place. False: nothing is.
+// The path of tables and keys to the value at a position. Returns false if there is none.
 bool find_way(const Value& table, const Position& at, std::vector<const Member*>& way) {
   for (const Member& member : table.table()) {
     way.push_back(&member);
@@ -29,7 +29,7 @@ bool find_way(const Value& table, const Position& at, std::vector<const Member*>
   return false;
 }
 
-// Whether --set gave, or took away, a key of the table in which the way ends.
+// Whether --set gave or removed a key of the table at the end of the path.
 bool is_beside(const std::vector<std::string>& key, const std::vector<const Member*>& way) {
   return !way.empty() && key.size() == way.size() &&
          std::equal(key.begin(), key.end() - 1, way.begin(), [](const std::string& a, const Member* b) { return a == b->key; });

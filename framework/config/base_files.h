@@ -1,5 +1,5 @@
-// The base files that come with Millrace and that a pipeline extends, as in `extends = "classify"`. A user has not written them:
-// a message about a line of theirs says first what the user wrote that led to it.
+// Base files shipped with Millrace that a pipeline extends, as in `extends = "classify"`. A user has not written them: a message
+// about one of their lines first gives the user's text that led to it.
 #pragma once
 
 #include <string>
@@ -11,17 +11,16 @@
 namespace millrace {
 
 struct BaseFiles {
-  Position extends;                // where a file of the user's names the first of them; null where none does
-  std::vector<std::string> files;  // as positions name them
+  Position extends;                // where a user's file names the first of them; null if none does
+  std::vector<std::string> files;  // as in positions
 
   bool has(const Position& at) const;
 
-  // "mine.toml:1:11, used in classify.toml:36:1" where a base file has `at`; else `at`.
+  // "mine.toml:1:11, used in classify.toml:36:1" if `at` is in a base file; else `at`.
   Position after_extends(const Position& at) const;
 
-  // The same mistakes, each of a base file after what the user has written beside it: a key of --set, else the table in the
-  // user's file, else `extends`. `document`: all files as they are merged. `set`: the keys of --set, as in {"train", "batch",
-  // "size"}.
+  // The same mistakes, with those in base files placed after the user's related text: a key of --set, else the table in the
+  // user's file, else `extends`. `document`: all files merged. `set`: the keys of --set, such as {"train", "batch", "size"}.
   Diagnostics after_users_text(const Diagnostics& errors, const Value& document,
                                const std::vector<std::vector<std::string>>& set) const;
 };

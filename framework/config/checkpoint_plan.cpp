@@ -5,29 +5,26 @@
 #include "config/graph_plan.h"
 #include "config/quantity.h"
 #include "config/read_table.h"
+#include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
 void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
   set.add("every", &CheckpointParams::every)
       .text(
-          "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": from one checkpoint to the next; the end of the run has one "
-          "too. \"never\": there are none");
-  set.add("keep", &CheckpointParams::keep).range(1).text("so many of the newest are kept");
+          "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": checkpoint interval; the run's end always has one. \"never\": "
+          "none");
+  set.add("keep", &CheckpointParams::keep).range(1).text("number of newest checkpoints to keep");
   set.add("keep_every", &CheckpointParams::keep_every)
-      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or after each of these is kept for ever");
+      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or after each is kept forever");
   set.add("best", &CheckpointParams::best)
-      .text(
-          "\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too; run.best "
-          "does the same");
+      .text("\"validate.accuracy\": each improvement of this metric writes a checkpoint, the best is kept too; as run.best");
   set.add("resume", &CheckpointParams::resume)
       .choices({"never", "auto"})
-      .text("auto: every start resumes the newest run of this name, where there is one; never: only --resume does");
+      .text("auto: each start resumes the newest run of this name, if any; never: only --resume does");
   set.add("folder", &CheckpointParams::folder)
-      .text(
-          "where the checkpoints of all runs are written, a folder or \"s3://bucket/prefix\"; default: the folder "
-          "\"checkpoints\" "
-          "in the run's folder");
+      .text("where all runs write checkpoints: a folder or \"s3://bucket/prefix\"; default: \"checkpoints\" in the run's folder");
 }
 
 namespace {
@@ -84,7 +81,11 @@ CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphP
     plan.best = plan_figure("best", *best, graphs, errors);
   }
   plan.resume = params->resume == "auto";
-  plan.folder = params->folder;
+  try {
+    plan.folder = file_url_path(params->folder);
+  } catch (const Error& error) {
+    errors.add(checkpoint->find("folder")->at(), error.message());
+  }
   return plan;
 }
 

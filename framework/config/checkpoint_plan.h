@@ -1,4 +1,4 @@
-// When a run writes checkpoints, and which of them it keeps: [checkpoint].
+// [checkpoint]: when a run writes checkpoints, and which of them it keeps.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// [checkpoint], as it is written.
+// [checkpoint], as written.
 struct CheckpointParams {
   std::string every = "epoch";
   std::int64_t keep = 3;
@@ -28,14 +28,14 @@ struct CheckpointParams {
 
 struct CheckpointPlan {
   bool wanted = false;      // the run writes checkpoints
-  bool by_default = false;  // the file does not say so: the newest one of each epoch is kept, where the run has a folder
+  bool by_default = false;  // not requested by the file: keeps the newest checkpoint of each epoch, if the run has a folder
   Every every;              // by steps or epochs; the end of the run always counts
   double seconds = 0;       // > 0: by time instead
   std::size_t keep = 3;
-  Every keep_every;                // the first checkpoint at or after each such moment is kept for ever; by default none
-  std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides
-  bool resume = false;             // resumes the newest run of this name, where there is one
-  std::string folder;              // ""; or the folder or URL where those of all runs lie, each run's in a folder of its own
+  Every keep_every;                // the first checkpoint at or after each such moment is kept permanently; by default none
+  std::optional<FigurePlan> best;  // the checkpoint at this metric's best value is also kept
+  bool resume = false;             // resumes the newest run of this name, if there is one
+  std::string folder;              // ""; or the folder or URL for the checkpoints of all runs, with a subfolder for each run
 
   bool due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const {
     return wanted && every.due(done, steps_per_epoch, total_steps);

@@ -42,6 +42,14 @@ TEST_F(CheckpointTable, CheckpointsHaveDefaults) {
   EXPECT_FALSE(plan.best);
 }
 
+TEST_F(CheckpointTable, AFolderMayBeAUrlOfOne) {
+  EXPECT_EQ(with("[checkpoint]\nfolder = \"file:///a%20b\"\n").folder, "/a b");
+  EXPECT_EQ(with("[checkpoint]\nfolder = \"s3://b/a%20b\"\n").folder, "s3://b/a%20b");
+  EXPECT_EQ(load(train("[run]\nfolder = \"file:///a%20b\"\n")).run.folder, "/a b");
+  EXPECT_EQ(mistakes_with("[run]\nfolder = \"s3://b/x\"\n"),
+            "p.toml:9:10: run.folder: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
+}
+
 TEST_F(CheckpointTable, SaysWhenCheckpointsAreWritten) {
   const CheckpointPlan steps = with("[checkpoint]\nevery = \"7 steps\"\nkeep = 5\nresume = \"auto\"\nbest = \"train.loss\"\n");
   EXPECT_TRUE(steps.due(14, 10, 100));

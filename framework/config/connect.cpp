@@ -1,4 +1,4 @@
-// Which output feeds which input.
+// Connects outputs to inputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,12 +43,12 @@ class Connector {
     for (int port = 0; port < inputs; ++port) named(index, port, entries[static_cast<std::size_t>(port)]);
   }
 
-  // Stages change samples where they lie. So each stage that gives samples has exactly one taker.
+  // Stages change samples in place, so each stage that emits samples needs exactly one consumer.
   void check_samples() {
     const auto batcher = std::find_if(plan_.stages.begin(), plan_.stages.end(), is_batcher);
-    if (batcher == plan_.stages.end()) return;  // said already
+    if (batcher == plan_.stages.end()) return;  // already reported
     const bool complete = std::all_of(plan_.stages.begin(), plan_.stages.end(), [](const StagePlan& s) { return s.type; });
-    if (!complete) return;  // the missing one might take what another gives
+    if (!complete) return;  // the missing stage might consume them
     const int batcher_index = static_cast<int>(batcher - plan_.stages.begin());
     bool lost = false;
     std::vector<std::pair<int, std::vector<std::string>>> forks;
@@ -64,7 +64,7 @@ class Connector {
         forks.push_back({i, takers});
       }
     }
-    if (lost) return;  // which explains the forks
+    if (lost) return;  // this explains the forks
     for (const auto& [giver, takers] : forks) {
       errors_.add(
           at(giver).at,
@@ -74,11 +74,11 @@ class Connector {
     }
   }
 
-  // A graph that computes gradients trains, so one of its stages uses them.
+  // A graph that computes gradients trains, so one of its stages must use them.
   void check_gradients() {
     const StagePlan* giver = nullptr;
     for (const StagePlan& stage : plan_.stages) {
-      if (!stage.type || uses_gradients(*stage.type)) return;  // a stage of unknown type might
+      if (!stage.type || uses_gradients(*stage.type)) return;  // a stage of unknown type might use them
       if (!giver && gives_gradients(*stage.type) && !takes(*stage.type, payload::kGradientBucket)) giver = &stage;
     }
     if (!giver) return;
@@ -101,7 +101,7 @@ class Connector {
  private:
   static bool takes(const StageType& type, std::string_view payload) { return find_port(type.inputs, payload) >= 0; }
   static bool gives_gradients(const StageType& type) { return find_port(type.outputs, payload::kGradientBucket) >= 0; }
-  // Others pass them on.
+  // Other stages forward them.
   static bool uses_gradients(const StageType& type) {
     return takes(type, payload::kGradientBucket) && (type.takes_optimizer || !gives_gradients(type));
   }
@@ -109,7 +109,7 @@ class Connector {
   static bool carries_samples(const Port& port) {
     return port.payload == payload::kSampleChunk || port.payload == payload::kImageChunk;
   }
-  static bool gives_samples(const StagePlan& stage) {  // to later stages; a batcher gives bad ones back, to be read again
+  static bool gives_samples(const StagePlan& stage) {  // to later stages; a batcher returns bad ones, to be read again
     return !is_batcher(stage) && std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), carries_samples);
   }
   std::vector<std::string> takers_of_samples(int index) const {
@@ -128,7 +128,7 @@ class Connector {
 
   void nearest_before(int index, int port) {
     const std::string& payload = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
-    bool complete = true;  // a stage of unknown type might have fed it
+    bool complete = true;  // false if a stage of unknown type might feed it
     for (int before = index - 1; before >= 0; --before) {
       if (!at(before).type) {
         complete = false;
@@ -148,7 +148,7 @@ class Connector {
     for (int i = 0; i < index; ++i) before.push_back(list_outputs(at(i)));
     for (const auto& [name, type] : registry_.stages()) {
       const bool converts = find_port(type.outputs, wanted) >= 0 && find_port(type.inputs, wanted) < 0;
-      // A batcher that gives chunks gives them back, to be read again.
+      // A batcher that emits chunks returns them, to be read again.
       if (converts && (type.role != StageType::Role::batcher || wanted == payload::kBatch)) givers.push_back(name);
     }
     std::string message =
@@ -218,7 +218,7 @@ class Connector {
     plan_.edges.push_back({giver, output, index, port});
   }
 
-  // As `from` names them; a clause.
+  // Candidates in the form of `from`, as a clause.
   std::string givers_before(int index, const std::string& payload) const {
     std::vector<std::string> givers;
     for (int before = 0; before < index; ++before) {

@@ -1,4 +1,4 @@
-// What the connections of stages are refused for.
+// Refused connections of stages.
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {

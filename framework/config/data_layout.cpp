@@ -27,12 +27,13 @@
 namespace millrace {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 namespace {
 
 constexpr std::array<std::string_view, 2> kTrain = {"train", "training"};  // folders of images and masks
 constexpr std::array<std::string_view, 5> kValidate = {"val", "valid", "validation", "test", "testing"};
-// Folders by the letters of their names: Ground_Truth is "groundtruth". Where several are there, the first that holds images.
+// Folder names without case and separators: Ground_Truth is "groundtruth". If several exist, the first with images is used.
 constexpr std::array<std::string_view, 9> kImageFolders = {"images", "image",  "imgs",   "img",     "jpegimages",
                                                            "rgb",    "frames", "photos", "pictures"};
 constexpr std::array<std::string_view, 12> kMaskFolders = {
@@ -40,7 +41,7 @@ constexpr std::array<std::string_view, 12> kMaskFolders = {
     "annot", "segmentations", "groundtruth", "segmentation"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
-// Of [data], for all parts; the second ones unless the file refers to them, as variables of its own.
+// Keys of [data] for all parts; those of lists apply unless the file refers to them as its own variables.
 constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};
 constexpr std::array<const char*, 5> kKeysOfLists = {"file", "root", "ending", "format", "encoding"};
 
@@ -49,11 +50,31 @@ bool is_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
 }
-// What names have in common that differ in large letters and in what separates words.
+// Removes differences of case and of word separators from a name.
 std::string letters_of(std::string_view name) {
   std::string letters = lower_case(name);
   std::erase_if(letters, [](char c) { return c == '_' || c == '-' || c == ' '; });
   return letters;
+}
+
+// Takes the longest of the words that a name begins or ends with. False: it is none of them with something more.
+bool take_word(std::string& name, const auto& words) {
+  std::string_view longest;
+  for (const std::string_view word : words) {
+    const bool is_there = name.size() > word.size() && (name.ends_with(word) || name.starts_with(word));
+    if (is_there && word.size() > longest.size()) longest = word;
+  }
+  if (!longest.empty()) name.erase(name.ends_with(longest) ? name.size() - longest.size() : 0, longest.size());
+  return !longest.empty();
+}
+
+// nnU-Net names each image after its channel, case_0000.png, and a mask after the case alone.
+std::string advice_on_nnunet(const std::string& root, const std::string& images, const std::string& labels) {
+  return fmt::format(
+      "'{}' is laid out for nnU-Net, whose images are named after their channels, as case_0000.png of case.png. Images of one "
+      "channel are read with stage = \"read_pairs\", images = \"{}\", image_suffix = \"_0000\" and labels = \"{}\" in "
+      "[train.read] and [validate.read], and with part = [0, 0.9] in the first and part = [0.9, 1] in the second",
+      line_text(root), line_text(images), line_text(labels));
 }
 
 // "data/train-[0-9]*.tar" of data/train-000000.tar: all shards whose names have other digits.
@@ -69,7 +90,7 @@ std::string shard_pattern(const fs::path& shard) {
   return (shard.parent_path() / pattern).string();
 }
 
-// What lies in a folder: its folders, and its files by their endings.
+// The content of a folder: its folders, and its files by their endings.
 struct Contents {
   std::size_t folders = 0;
   std::map<std::string, std::vector<std::string>> files;
@@ -93,7 +114,7 @@ struct Contents {
     const auto is_pair = [&](const std::string& file) { return stems.contains(fs::path(file).stem().string()); };
     return png != files.end() && std::ranges::any_of(png->second, is_pair);
   }
-  // The only list in it, where there is one.
+  // The only list in it, if there is exactly one.
   std::optional<std::string> list() const {
     std::optional<std::string> found;
     for (const std::string_view ending : kListEndings) {
@@ -118,12 +139,12 @@ Part pairs(const std::string& images, const std::string& labels) {
 
 struct Layout {
   Part train, validate;
-  bool is_one = false;  // both are of the same samples, which have to be shared out
+  bool is_one = false;  // both parts have the same samples, which must be split
 };
 
 class Finder {
  public:
-  // `reads`: the tables of the stages that are left open.
+  // `reads`: the tables of stages without a type.
   Finder(const Value& root, const std::vector<const Value*>& reads, const Registry& registry, std::set<std::string>& referred,
          Diagnostics& errors, std::vector<std::string>& warnings)
       : root_(root),
@@ -137,7 +158,7 @@ class Finder {
         warnings_(warnings),
         holds_(text("holds")) {}
 
-  // Nothing, once the mistake is in errors_.
+  // Empty after a mistake, which is in errors_.
   std::optional<Layout> find() {
     if (!holds_.empty() && holds_ != "classes" && holds_ != "masks" && holds_ != "images" && holds_ != "numbers") {
       errors_.add(data_.find("holds")->at(),
@@ -146,7 +167,7 @@ class Finder {
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
     if (!names_targets()) return std::nullopt;
-    if (!train.empty() && !validate.empty()) return apart(train, validate);  // they may be made of `path`
+    if (!train.empty() && !validate.empty()) return apart(train, validate);  // they may be derived from `path`
     if (!train.empty() && !path.empty()) {
       errors_.add(data_.find("train")->at(), "'train' and 'path' both say where the images for training are: give one of them");
       return std::nullopt;
@@ -165,7 +186,7 @@ class Finder {
     return found && !validate.empty() ? validated_on(validate, *found) : found;
   }
 
-  // What [data] says to the source of a part.
+  // Keys of [data] for the source of a part.
   std::vector<Member> keys_of(const Part& part, const Registry& registry) {
     std::vector<Member> keys;
     const StageType* const type = registry.stages().find(part.stage);
@@ -181,7 +202,7 @@ class Finder {
     return keys;
   }
 
-  // Keys that the stages which were chosen do not have.
+  // Warns of keys that the chosen stages do not have.
   void warn_of_keys_without_effect(const Layout& layout) {
     for (const std::string key : kKeysOfLists) {
       const Value* const value = data_.find(key);
@@ -200,7 +221,7 @@ class Finder {
     return 0.1;
   }
 
-  // Of what says where a graph's images are.
+  // Position of the setting that locates a graph's images.
   Position position(bool trains = true) const {
     for (const char* key : {"validate", "path", "train"}) {
       const Value* const value = data_.find(key);
@@ -219,7 +240,7 @@ class Finder {
     return {};
   }
 
-  // Whether [data] has a key that is likely meant.
+  // Reports a misspelt path key of [data], if there is one.
   bool report_misspelt_path() {
     for (const Member& member : data_.table()) {
       if (member.key == "path" || !nearest_name(member.key, {"path"})) continue;
@@ -235,7 +256,7 @@ class Finder {
     return false;
   }
 
-  // Whether [data], or the table of a stage that is left open, says this.
+  // The key's value in [data], or in the table of a stage without a type.
   const Value* said(const char* key) const {
     const Value* const value = data_.find(key);
     if (value != nullptr && !variables_.contains(std::string("data.") + key)) return value;
@@ -248,7 +269,7 @@ class Finder {
   Parts parts_in(const std::string& folder) { return parts_of(folder, places_.in(folder)); }
   Contents contents_of(const std::string& folder) { return {folder, places_.in(folder)}; }
 
-  // The first of these names that a folder has as a folder, with images or folders in it where one has.
+  // The first of these names that is a subfolder; one with images or folders in it is preferred.
   std::optional<std::string> named_in(const std::string& folder, const auto& names) {
     std::optional<std::string> first;
     for (const std::string_view name : names) {
@@ -263,8 +284,7 @@ class Finder {
     return first;
   }
 
-  // A part that is there and cannot be read is not absent: a share of the others must not take its place in silence. True: it
-  // is an error.
+  // An existing part that cannot be read must not be replaced silently by a share of the others. Returns true if it is an error.
   bool report_unread(const Parts& parts, const std::string& train, const std::string& validate) {
     const bool has_train = !train.empty();
     if (!has_train && validate.empty()) return false;
@@ -284,8 +304,7 @@ class Finder {
     return true;
   }
 
-  // Masks need names of classes, and lists say nothing of which columns are meant: whether [data] does. A base file has empty
-  // ones.
+  // Whether [data] names the classes that masks need, or the columns of a list. Base files have empty ones.
   bool names_targets() {
     const char* const key = holds_ == "masks" ? "classes" : holds_ == "numbers" ? "columns" : nullptr;
     const Value* const names = key != nullptr ? data_.find(key) : nullptr;
@@ -310,7 +329,7 @@ class Finder {
       return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
     }
     const Contents contents = contents_of(path);
-    // A folder beside others may be a class: bus, car, train.
+    // A folder among others may be a class: bus, car, train.
     if (!train.empty() && contents.folders <= 1) return shared(train);
     if (contents.folders == 0 && contents.files.contains(".tar")) return shards_of_parts(path);
     return std::nullopt;
@@ -328,9 +347,9 @@ class Finder {
                                     others.size() == 1 ? "is" : "are", which));
   }
 
-  // Whether a folder holds images, and neither folders of classes nor a list.
+  // Whether a folder has images, and neither folders of classes nor a list.
   bool has_no_labels(const std::string& path) {
-    const Value* const label = said("label");  // an expression tells classes of any paths
+    const Value* const label = said("label");  // an expression derives classes from any paths
     const bool is_told = label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
     if (holds_ == "images" || is_told || is_list(path) || !places_.is_folder(path)) return false;
     const Contents contents = contents_of(path);
@@ -347,8 +366,8 @@ class Finder {
     return shared(train);
   }
 
-  // Kaggle's train.csv beside the folder train, or train_images, which holds images and no folders of classes. `list`: of the
-  // same part; "" where there is none, and then any other may be meant.
+  // Kaggle's train.csv next to the folder train, or train_images, with images and no folders of classes. `list`: for the same
+  // part; "": none, and another may be meant.
   bool is_list_of_a_folder(const std::string& images, std::string list) {
     if (!has_no_labels(images)) return false;
     const std::string folder = images.substr(0, images.rfind('/'));
@@ -400,7 +419,7 @@ class Finder {
     if (!second) return std::nullopt;
     return Layout{*first, *second, false};
   }
-  // With images for validation that `path` does not hold, or instead of those that it does.
+  // With images for validation outside `path`, which replace those in it.
   std::optional<Layout> validated_on(const std::string& validate, const Layout& found) {
     const auto second = part(validate);
     if (!second) return std::nullopt;
@@ -412,7 +431,7 @@ class Finder {
     return Layout{*all, *all, true};
   }
 
-  // What reads a path.
+  // The stage for a path.
   std::optional<Part> part(const std::string& path) {
     if (holds_ == "masks") return masks_side_by_side(path);
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
@@ -442,6 +461,11 @@ class Finder {
 
   std::optional<Layout> masks_in(const std::string& root) {
     if (auto found = cityscapes(root)) return found;
+    const auto raw = named_in(root, std::array{"imagestr"sv}), raw_labels = named_in(root, std::array{"labelstr"sv});
+    if (raw && raw_labels) {
+      errors_.add(position(), advice_on_nnunet(root, *raw, *raw_labels));
+      return std::nullopt;
+    }
     const auto train = named_in(root, kTrain), validate = named_in(root, kValidate);
     const Parts parts = parts_in(root);
     if (train && report_unread(parts, *train, validate.value_or(""))) return std::nullopt;
@@ -456,7 +480,7 @@ class Finder {
     return listed ? listed : parts_of_pairs(*images, *labels);
   }
 
-  // PASCAL VOC: train.txt and val.txt name images of folders that hold those of all parts, and images without masks.
+  // PASCAL VOC: train.txt and val.txt list images in folders shared by all parts, which also contain images without masks.
   std::optional<Layout> listed_parts(const std::string& lists, const Part& all) {
     Parts parts;
     for (const DataEntry& entry : places_.in(lists)) {
@@ -471,8 +495,8 @@ class Finder {
     return layout;
   }
 
-  // images/train and masks/train, images/val and masks/val. Where it is not clear which are meant, nothing is shared out: what is
-  // kept for validation would be trained on.
+  // images/train and masks/train, images/val and masks/val. If it is unclear which are meant, nothing is split: validation images
+  // could otherwise be trained on.
   std::optional<Layout> parts_of_pairs(const std::string& images, const std::string& labels) {
     const Parts of_images = parts_in(images), of_labels = parts_in(labels);
     for (const Parts* each : {&of_images, &of_labels}) {
@@ -505,17 +529,13 @@ class Finder {
     return Layout{of("train"), of("val"), false};
   }
 
-  // Parts and what they hold in one name: train_images and train_masks, train and trainannot, val_images and val_masks.
+  // Parts and what they hold in one name: train_images and train_masks, images_train and labels_train, train and trainannot.
   std::optional<Layout> parts_by_name(const std::string& root) {
     std::map<std::pair<DataPart, bool>, std::pair<int, std::string>> found;  // by part, and whether masks: rank, path
     for (const DataEntry& entry : places_.in(root)) {
       std::string name = letters_of(entry.name);
-      bool is_mask = false;
-      for (const std::string_view word : kMaskFolders) {
-        if (is_mask || name.size() <= word.size()) continue;
-        is_mask = name.ends_with(word) || name.starts_with(word);
-        if (is_mask) name.erase(name.ends_with(word) ? name.size() - word.size() : 0, word.size());
-      }
+      const bool is_mask = take_word(name, kMaskFolders);
+      if (!is_mask) take_word(name, kImageFolders);
       const auto part = part_name(name);
       if (!entry.is_folder || !part || !part->rest.empty()) continue;
       const auto [first, is_new] = found.try_emplace({part->part, is_mask}, part->rank, join_url(root, entry.name));
@@ -536,11 +556,11 @@ class Finder {
     return Layout{pairs(train, masks), pairs(validate, others), false};
   }
 
-  // Folders of images and masks in a folder, or both in one, where names of masks end as they usually do.
+  // Subfolders of images and masks, or one folder with both, in which names of masks have a usual ending.
   std::optional<Part> masks_side_by_side(const std::string& path) {
     const auto images = named_in(path, kImageFolders), labels = named_in(path, kMaskFolders);
     if (images && labels) return pairs(*images, *labels);
-    if (!places_.is_folder(path)) return pairs(path + "/images", path + "/masks");  // cannot be looked at
+    if (!places_.is_folder(path)) return pairs(path + "/images", path + "/masks");  // not accessible
     const Contents contents = contents_of(path);
     for (const std::string_view ending : kMaskEndings) {
       for (const auto& [extension, files] : contents.files) {
@@ -568,7 +588,7 @@ class Finder {
 
   const Value& root_;
   const Value& data_;
-  const Position file_;  // the user's, and not the one that it extends
+  const Position file_;  // the user's file, not the one it extends
   const std::vector<const Value*> reads_;
   const std::set<std::string> variables_;  // keys of [data] that the file itself refers to
   DataPlaces places_;
@@ -580,7 +600,7 @@ class Finder {
 
 constexpr const char* kRead = "read";
 
-// Whether a graph's `read` is left to us.
+// Whether the type of a graph's `read` is not given.
 bool is_open(const Member& graph, const Registry& registry) {
   const Value* const flow = graph.value.find("flow");
   if (flow == nullptr || flow->kind() != Value::Kind::array || registry.stages().find(kRead) != nullptr) return false;
@@ -590,7 +610,7 @@ bool is_open(const Member& graph, const Registry& registry) {
   if (table == nullptr) return true;
   if (table->kind() != Value::Kind::table) return false;
   const auto is_type = [](const Member& member) { return nearest_name(member.key, {"stage"}).has_value(); };
-  return std::ranges::none_of(table->table(), is_type);  // a misspelt one is said with the stage
+  return std::ranges::none_of(table->table(), is_type);  // a misspelt type is reported with the stage
 }
 
 bool trains(const Value& graph) { return graph.find("every") == nullptr; }

@@ -109,7 +109,7 @@ Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries)
       parts.add_unread(stem, path, "is " + remedy, Unread::Sort::packed);
     else if (!remedy.empty() && !seems_to_be_an_image(entry.name))
       parts.add_unread(stem, path, "is " + remedy, Unread::Sort::text);
-    else if (stem == entry.name)  // what a link becomes where a system has none
+    else if (stem == entry.name)  // links become such files on systems without links
       parts.add_unread(stem, path, "is a file, and neither a folder nor a list", Unread::Sort::broken);
   }
   return parts;

@@ -1,4 +1,4 @@
-// Which folders, lists and archives of a folder stand for parts of a data set: train, val2017, test.tar.
+// Recognises folders, lists and archives that are parts of a data set: train, val2017, test.tar.
 #pragma once
 
 #include <array>
@@ -17,28 +17,27 @@ constexpr std::array<std::string_view, 5> kListEndings = {".csv", ".tsv", ".json
 bool is_list(const std::string& path);
 bool is_shard(const std::string& path);
 
-// What seems to hold a part of the data, and is not read.
+// An entry that seems to contain a part of the data but is not read.
 struct Unread {
   PartName part;
   std::string path, why;
-  enum class Sort { broken, packed, text } sort;  // text: it may lie there for another purpose
+  enum class Sort { broken, packed, text } sort;  // text: it may have another purpose
 };
 
-// Names by the part of a data set that they stand for. A folder comes before a list of its name.
+// Names by part of a data set. A folder comes before a list of its name.
 class Parts {
  public:
   void add(const std::string& name, const std::string& path, bool is_folder);
   void add_unread(const std::string& name, const std::string& path, std::string why, Unread::Sort sort);
 
   bool has_both() const;
-  // The training part, and the validation part that belongs to it; "" for what is not there, or not one alone.
+  // The training part and the matching validation part; "" if missing or ambiguous.
   std::pair<std::string, std::string> pair() const;
-  // Folders for the same part beside the one that is read: train2, `test` beside `testing`, and not `test` beside `val`, which is
-  // for later.
+  // Other folders for the same part: train2, `test` next to `testing`; but not `test` next to `val`, which is for later.
   std::vector<std::string> beside(const std::string& read) const;
-  // The list of the same part as a folder: train.csv beside train_images; "": there is none.
+  // The list for the same part as a folder: train.csv for train_images; "": none.
   std::string list_beside(const std::string& folder) const;
-  // What seems to be meant for this part, rather than `read`, which may be "". `other`: the part that belongs to it.
+  // The unread entry that seems to be meant for this part instead of `read`, which may be "". `other`: the matching part.
   const Unread* meant(DataPart part, const std::string& read, const std::string& other) const;
 
  private:
@@ -50,13 +49,13 @@ class Parts {
   };
   static bool is_test(const Found& found);
   const Found* first(DataPart part, const Found* beside) const;
-  const Found* at(const std::string& path) const;  // null: none of those that were added
+  const Found* at(const std::string& path) const;  // null: not added
 
   std::vector<Found> found_;
   std::vector<Unread> unread_;
 };
 
-// The folders and lists of a folder that are named after parts, and what is so named and not read.
+// The folders and lists in a folder that are named after parts, including unread ones.
 Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries);
 
 }  // namespace millrace

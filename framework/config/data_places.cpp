@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostImages = 2000;  // of a folder: their endings tell enough
+constexpr std::size_t kMostImages = 2000;  // per folder: enough to know their endings
 
 }  // namespace
 
@@ -48,7 +48,7 @@ std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
   std::error_code error, unknown;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     DataEntry found{
-        entry->path().filename().string(), entry->is_directory(unknown), {}};  // the listing says so: there may be a million
+        entry->path().filename().string(), entry->is_directory(unknown), {}};  // from the listing: there may be a million
     const bool is_looked_at = found.is_folder || (!unknown && !entry->is_symlink(unknown));
     if (!is_looked_at) found.fault = why_unreachable(entry->path());
     all.push_back(std::move(found));
@@ -70,7 +70,7 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
     auto* const lists = dynamic_cast<ListsNames*>(&storage);
     lists != nullptr ? lists->list_names(folder, found) : storage.list(folder, found);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::usage && error.kind() != ErrorKind::data) throw;
+    if (error.kind() != ErrorKind::usage && !means_absent(error, folder)) throw;
     return {};  // a web server, which lists nothing, or an object; who reads it says what else is wrong
   }
   std::vector<DataEntry> all;

@@ -1,4 +1,4 @@
-// What lies in folders: of this machine, or of a storage that lists them.
+// Lists folders of this machine, or of a storage with listings.
 #pragma once
 
 #include <map>
@@ -12,16 +12,16 @@ namespace millrace {
 struct DataEntry {
   std::string name;
   bool is_folder = false;
-  std::string fault;  // why it cannot be read: "is a link to '../val', which leads nowhere"; empty: it can be
+  std::string fault;  // why it cannot be read: "is a link to '../val', which leads nowhere"; empty: readable
 };
 
-// Looks into each folder once. Throws ErrorKind::data or storage where it cannot: what was not looked at is not absent.
+// Lists each folder once. Throws ErrorKind::data or storage on failure, since an unlisted folder is not an absent one.
 class DataPlaces {
  public:
   explicit DataPlaces(const Registry& registry) : registry_(registry) {}
 
-  // Sorted, without hidden names and folders of systems, and with the first few of many images. Nothing for what is no folder, or
-  // what its source has to refuse. Valid as long as the object.
+  // Sorted, without hidden names and system folders, and with only the first of many images. Empty for anything but a folder, or
+  // if its source must refuse it. Valid as long as the object.
   const std::vector<DataEntry>& in(const std::string& folder);
   bool is_folder(const std::string& path);
 

@@ -29,7 +29,7 @@ struct MemberPair {
   const Value *then = nullptr, *now = nullptr;
 };
 
-// The members of both tables, which may be null, by key; in the order of the first and then of the second one.
+// The members of both tables, which may be null, by key; in the order of the first table, then of the second.
 std::vector<MemberPair> pairs_of(const Value* then, const Value* now) {
   std::vector<MemberPair> pairs;
   std::map<std::string_view, std::size_t> places;  // a table may have very many keys

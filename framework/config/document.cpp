@@ -34,7 +34,7 @@ std::optional<std::string> read_text(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Takes an inherited key away.
+// Removes an inherited key.
 constexpr std::string_view kUnset = "unset";
 bool is_unset(const Value& value) { return value.kind() == Value::Kind::text && value.text() == kUnset; }
 
@@ -44,7 +44,7 @@ std::map<std::string, std::size_t> places_by_key(const Table& table) {
   return places;
 }
 
-// Lays `over` on `base`: tables key by key, anything else replaces, and "unset" takes away.
+// Merges `over` into `base`: tables key by key; other values replace, and "unset" removes.
 void merge(Value& base, const Value& over, Diagnostics& errors) {
   const std::map<std::string, std::size_t> inherited = places_by_key(base.table());  // a table may have very many keys
   std::set<std::string> unset;
@@ -69,7 +69,7 @@ void merge(Value& base, const Value& over, Diagnostics& errors) {
   if (!unset.empty()) std::erase_if(base.table(), [&](const Member& member) { return unset.contains(member.key); });
 }
 
-// Beside the file that says `extends`.
+// Relative to the file with `extends`.
 std::string file_beside(const std::string& path, const Value& extends) {
   return (fs::path(path).parent_path() / extends.text()).lexically_normal().string();
 }
@@ -81,7 +81,7 @@ bool names_base(const std::string& path, const Value& extends) {
   return is_shipped_name(extends.text()) && (is_absent(beside) || fs::is_directory(beside, ignored));
 }
 
-// What `extends` names: a file beside the one that says so, or else a base file. Nothing, once the mistake is in `errors`.
+// The file that `extends` names: relative to its own file, or else a base file. Empty after a mistake, which is in `errors`.
 std::optional<std::string> extended_file(const std::string& path, const Value& extends, Diagnostics& errors) {
   if (!names_base(path, extends)) return file_beside(path, extends);
   const fs::path folder = fs::path(path).parent_path();
@@ -90,7 +90,7 @@ std::optional<std::string> extended_file(const std::string& path, const Value& e
   return file;
 }
 
-// To a path that a shell would have expanded.
+// For a path that a shell would have expanded.
 std::string tilde_hint(const std::string& path) {
   const char* const home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nothing changes it
   if (!path.starts_with("~/") || home == nullptr) return {};
@@ -98,7 +98,7 @@ std::string tilde_hint(const std::string& path) {
                      path.substr(1));
 }
 
-// What a file is that people name in place of one in TOML, by its ending; null: it may be one.
+// The kind of a file often given instead of TOML, by its ending; null: it may be TOML.
 const char* kind_without_toml(const std::string& path) {
   static const std::map<std::string_view, const char*> kKinds = {
       {".yaml", "YAML"},     {".yml", "YAML"},     {".json", "JSON"},          {".jpg", "an image"},
@@ -155,7 +155,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   return base;
 }
 
-// The keys of "a.b.c"; empty when it is not that.
+// The keys of "a.b.c"; empty if it is not such a path.
 std::vector<std::string> split_path(std::string_view path) {
   std::vector<std::string> keys;
   while (true) {
@@ -167,7 +167,7 @@ std::vector<std::string> split_path(std::string_view path) {
   }
 }
 
-// Puts every value below `value` at one position.
+// Sets the position of every value below `value`.
 void place(Value& value, const Position& at) {
   value.set_position(at);
   if (value.kind() == Value::Kind::array) {
@@ -186,7 +186,7 @@ std::string no_such_file(const std::string& path) {
   constexpr std::size_t kFewEnough = 8;
   if (const std::string why = why_unreachable(path); !why.empty()) return fmt::format("'{}' {}", path, why);
   const fs::path wanted = path, folder = wanted.parent_path();
-  std::vector<std::string> all, others;  // others: those of the same ending
+  std::vector<std::string> all, others;  // others: those with the same ending
   std::error_code ignored;
   if (fs::is_directory(wanted, ignored)) return fmt::format("'{}' is a folder: name the file in it", path);
   for (const auto& entry : fs::directory_iterator(folder.empty() ? fs::path(".") : folder, ignored)) {
@@ -263,12 +263,12 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
 
 namespace {
 
-// What references insert into a document may take, in characters; so that a few lines cannot ask for all memory there is.
+// Limit in characters for text that references insert into a document, so that a few lines cannot exhaust memory.
 constexpr std::size_t kMostInserted = std::size_t{1} << 22;
-// References that stand for references. Each is a few calls deep.
+// Limit for references to references, each a few calls deep.
 constexpr std::size_t kLongestChain = 200;
 
-// The document's own keys, each evaluated once, when it is asked for. Not thread-safe.
+// The document's own keys, each evaluated once, on demand. Not thread-safe.
 class DocumentScope : public Scope {
  public:
   DocumentScope(const Value& document, std::set<std::string>& referred, bool keeps_environment = false,
@@ -306,8 +306,8 @@ class DocumentScope : public Scope {
  private:
   std::optional<Value> walk(std::string_view path, const Position& at, Diagnostics& errors) const {
     const Value* node = &document_;
-    Value behind;            // what a reference on the way stands for
-    bool is_written = true;  // the node lies in the document
+    Value behind;            // value of a reference in the path
+    bool is_written = true;  // the node is in the document
     std::size_t begin = 0;
     while (true) {
       const std::size_t end = std::min(path.find('.', begin), path.size());
@@ -330,7 +330,7 @@ class DocumentScope : public Scope {
     }
   }
 
-  // As node.find(key), in a time that does not grow with the table: each of its keys may refer to another one.
+  // Like node.find(key), in time independent of the table's size, since each of its keys may refer to another.
   const Value* written_member(const Value& node, std::string_view key) const {
     if (node.kind() != Value::Kind::table) return nullptr;
     const auto [known, is_new] = places_.try_emplace(&node);
@@ -339,7 +339,7 @@ class DocumentScope : public Scope {
     return place == known->second.end() ? nullptr : &node.table()[place->second].value;
   }
 
-  // What a node of the document stands for; none when there are mistakes in it, which are reported once.
+  // The value of a node of the document; empty if it has mistakes, which are reported once.
   std::optional<Value> evaluated(const Value& node, const Position& at, Diagnostics& errors) const {
     const auto [place, is_new] = nodes_.try_emplace(&node);
     Node& known = place->second;
@@ -349,7 +349,7 @@ class DocumentScope : public Scope {
       Value value = evaluate(node, *this, errors);
       if (errors.size() == mistakes && reported_already_ == old_ones) known.value = std::move(value);
       known.is_done = true;
-    } else if (!known.is_done) {  // it was reached by another path
+    } else if (!known.is_done) {  // reached by another path
       std::vector<std::string> circle(active_.begin() + static_cast<std::ptrdiff_t>(known.first), active_.end());
       circle.push_back(circle.front());
       errors.add(at, fmt::format("'${{{}}}' refers to itself: {}", active_.back(), fmt::join(circle, " -> ")));
@@ -366,8 +366,8 @@ class DocumentScope : public Scope {
 
   struct Node {
     bool is_done = false;
-    std::size_t first = 0;       // the place in active_ of the path that led to it
-    std::optional<Value> value;  // none: there are mistakes in it
+    std::size_t first = 0;       // index in active_ of the path that led to it
+    std::optional<Value> value;  // empty: it has mistakes
   };
 
   const Value& document_;
@@ -376,7 +376,7 @@ class DocumentScope : public Scope {
   Origins* const origins_;
   mutable std::vector<std::string> active_;
   mutable std::map<const Value*, Node> nodes_;
-  mutable std::map<const Value*, std::map<std::string, std::size_t>> places_;  // of members, by table
+  mutable std::map<const Value*, std::map<std::string, std::size_t>> places_;  // indices of members, by table
   mutable std::size_t inserted_ = 0, reported_already_ = 0;
 };
 
@@ -388,14 +388,14 @@ Value resolve_document(const Value& document, std::set<std::string>& referred, D
 
 namespace {
 
-// Finds variables of the environment and nothing else.
+// Resolves environment variables only.
 class EnvironmentScope : public Scope {
  public:
   std::optional<Value> find(std::string_view, const Position&, Diagnostics&) const override { return std::nullopt; }
 };
 
-// Numbers stay, results of arithmetic among them: another learning rate must be seen when a run resumes. Secrets are texts, and
-// no hash of them is kept either, since short ones can be guessed from it.
+// Keeps numbers, including results of arithmetic, since a changed learning rate must be detected on resume. Secrets are texts;
+// not even their hash is kept, since short ones can be guessed from it.
 void keep_environment(Value& resolved, const Value& kept, const std::set<std::string>& words) {
   if (kept.kind() == Value::Kind::table && resolved.kind() == Value::Kind::table) {
     const std::map<std::string, std::size_t> places = places_by_key(kept.table());
@@ -416,7 +416,7 @@ void keep_environment(Value& resolved, const Value& kept, const std::set<std::st
 
 Value with_environment_kept(Value resolved, const Value& document, const std::set<std::string>& words) {
   std::set<std::string> ignored;
-  Diagnostics same;  // mistakes were found before
+  Diagnostics same;  // already reported
   keep_environment(resolved, evaluate(document, DocumentScope(document, ignored, true), same), words);
   return resolved;
 }

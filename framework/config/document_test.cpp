@@ -19,7 +19,7 @@ class Document : public ::testing::Test {
     folder_ = fs::path(MILLRACE_BINARY_DIR) / "test-files" / (std::string(test->test_suite_name()) + "." + test->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    fs::current_path(folder_);  // so that messages hold no path of this machine
+    fs::current_path(folder_);  // keeps paths of this machine out of messages
   }
   void TearDown() override {
     fs::current_path(before_);
@@ -29,7 +29,7 @@ class Document : public ::testing::Test {
     if (fs::path(name).has_parent_path()) fs::create_directories(fs::path(name).parent_path());
     std::ofstream(name) << text;
   }
-  // Read, overridden and resolved, as TOML; or what was reported.
+  // Reads, overrides and resolves; returns TOML, or the reported mistakes.
   static std::string load(const std::string& name, const std::vector<std::string>& overrides = {}) {
     Diagnostics errors;
     auto document = read_document(name, {}, errors);
@@ -165,7 +165,7 @@ TEST_F(Document, ExtendsOfAMissingFileNamesTheLine) {
   write("base.toml", "");
   EXPECT_EQ(load("a.toml"), "a.toml:1:11: there is no file 'basse.toml'; nearest is 'base.toml'");
   write("b.toml", "extends = \"classify\"\n");
-  fs::create_symlink("gone", "classify");  // was meant, rather than the base file
+  fs::create_symlink("gone", "classify");  // meant instead of the base file
   EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a link to 'gone', which leads nowhere");
 }
 
@@ -203,8 +203,8 @@ TEST_F(Document, CyclicReferencesAreRefusedWithTheChain) {
             "a.toml:1:5: '${a.z}' refers to itself: a.x -> a.z -> a.x");
 }
 
-// Each node is evaluated once, however often it is referred to and by whatever path; and what comes of it has an end. Found by
-// fuzzing: 4 kB that took a quarter of a minute.
+// Each node is evaluated once, however often and by whatever path it is referred to; and the result is bounded. Found by fuzzing:
+// 4 kB that took a quarter of a minute.
 TEST_F(Document, ReferencesThatMultiplyEndSoon) {
   std::string doubling = "a0 = \"xxxxxxxx\"\n", chain = "a0 = 1\n", circles = "a = \"";
   for (int i = 1; i < 64; ++i) {

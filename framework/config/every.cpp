@@ -19,7 +19,7 @@ bool Every::due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t
   return times >= 1 && static_cast<std::uint64_t>(std::llround(times * period)) == done;
 }
 
-// The n-th time is at the step nearest to n * epochs, as above, and the later one of two that are as near.
+// The n-th time is at the step nearest to n * epochs, as above, and the later of two equally near steps.
 std::uint64_t Every::times(std::uint64_t done, std::uint64_t steps_per_epoch) const {
   if (steps > 0) return done / steps;
   if (epochs <= 0) return 0;

@@ -17,10 +17,10 @@ namespace {
 
 struct Piece {
   bool reference = false;
-  std::string text;  // of a reference: its path
+  std::string text;  // for a reference: its path
 };
 
-// Splits at references. Nothing when one is not closed.
+// Splits at references. Empty if one is not closed.
 std::optional<std::vector<Piece>> split(std::string_view text) {
   std::vector<Piece> pieces;
   std::string plain;
@@ -43,7 +43,7 @@ std::optional<std::vector<Piece>> split(std::string_view text) {
   return pieces;
 }
 
-// As messages show it.
+// Shortened for messages.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kLongest = 200;
   return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
@@ -117,7 +117,7 @@ class TextEvaluation {
     return pieces_[piece].text.starts_with(kEnvironment) ? as_scalar(values_[piece]) : values_[piece];
   }
 
-  // A number that the run chooses when it begins.
+  // A number that the run will choose when it begins.
   bool is_open(std::size_t piece) const {
     const Value& value = values_[piece];
     return pieces_[piece].reference && value.kind() == Value::Kind::text && value.text() == "auto";
@@ -181,7 +181,7 @@ class TextEvaluation {
   const Scope& scope_;
   Diagnostics& errors_;
   std::vector<Piece> pieces_;
-  std::vector<Value> values_;  // of references
+  std::vector<Value> values_;  // for references
 };
 
 }  // namespace
@@ -221,14 +221,16 @@ void collect_paths(const Value& table, const std::string& prefix, std::vector<st
 void report_unknown_reference(std::string_view path, const Value& root, const Value& parent, std::string_view parent_path,
                               const Position& at, Diagnostics& errors) {
   std::vector<std::string> names;
-  collect_paths(parent, parent_path.empty() ? std::string() : fmt::format("{}.", parent_path), names);
-  collect_paths(root, "", names);
+  if (errors.names_nearest()) {
+    collect_paths(parent, parent_path.empty() ? std::string() : fmt::format("{}.", parent_path), names);
+    collect_paths(root, "", names);
+  }
   std::string message = fmt::format("'${{{}}}' refers to nothing", path);
   if (const auto nearest = nearest_name(path, names)) message += fmt::format("; nearest is '${{{}}}'", *nearest);
   errors.add(at, std::move(message));
 }
 
-// By one value with references; a chain of variables that double each other ends here.
+// Limit for one value with references; it stops chains of variables that double each other.
 constexpr std::size_t kMostInsertedByOne = std::size_t{1} << 16U;
 
 std::optional<Value> TableScope::find(std::string_view path, const Position& at, Diagnostics& errors) const {

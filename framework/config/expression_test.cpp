@@ -23,7 +23,7 @@ TableScope scope() {
   return TableScope(table);
 }
 
-// The result as TOML, so that kinds can be told apart; or what was reported.
+// The result as TOML, which shows kinds; or the reported mistakes.
 std::string result(const std::string& text) {
   Diagnostics errors;
   const Value value = evaluate(Value(text), scope(), errors);

@@ -1,4 +1,4 @@
-// What fields of parameters may be besides numbers and texts: narrow integers, floats, arrays, enums and structs.
+// Types of parameter fields other than numbers and texts: narrow integers, floats, arrays, enums and structs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -125,7 +125,7 @@ TEST(FieldTypes, AreRefusedByNameAndReason) {
   EXPECT_EQ(mistake("points", Value(Array{point(1), Value(Table{})})), "'points' needs 'x'");
 }
 
-// What documentation and the schema say of them.
+// Their form in documentation and the schema.
 TEST(FieldTypes, AreWrittenAsTheyAreRead) {
   const Fields defaults;
   const Value written = write_params(declared().infos(), &defaults);

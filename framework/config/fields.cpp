@@ -49,7 +49,7 @@ struct Codec<bool> {
   static bool get(const Value& value) { return value.boolean(); }
 };
 
-// "between 0 and 4294967295": what the type holds counts where the declaration leaves it open.
+// "between 0 and 4294967295": the type's limits apply where the declaration has none.
 template <std::integral T>
 std::string limits_of(const ParamInfo& info) {
   ParamInfo bounded = info;
@@ -82,7 +82,7 @@ struct Codec<double> {
   static constexpr const char* kType = "number";
   static constexpr const char* kList = "list of numbers";
   static std::string expected(const ParamInfo& info) { return "a number" + limits(info); }
-  // What reads it computes in float32 sooner or later.
+  // Readers of the value compute in float32 sooner or later.
   static bool accepts(const ParamInfo& info, const Value& value) {
     return value.is_number() && inside(info, value.number()) && std::abs(value.number()) <= kLargestNumber;
   }
@@ -92,7 +92,7 @@ struct Codec<double> {
 template <>
 struct Codec<float> : Codec<double> {
   static float get(const Value& value) { return static_cast<float>(value.number()); }
-  static Value put(float number) { return Value(std::stod(fmt::format("{}", number))); }  // 0.1, and not 0.100000001
+  static Value put(float number) { return Value(std::stod(fmt::format("{}", number))); }  // 0.1 instead of 0.100000001
 };
 
 template <>
@@ -169,7 +169,7 @@ std::string found_in_pair(const Value& value) {
   return pair && value.kind() == Value::Kind::array ? to_toml(value) : found(value);
 }
 
-// What is said of a text that is none of the choices.
+// The message for a text that is not among the choices.
 std::string hint_for(const ParamInfo& info, const std::string& text) {
   const auto nearest = nearest_name(text, info.choices);
   const std::string lower = lower_case(text);
@@ -179,7 +179,7 @@ std::string hint_for(const ParamInfo& info, const std::string& text) {
   return nearest ? fmt::format("; nearest is \"{}\"", *nearest) : "";
 }
 
-// The number that a text stands for, as ".5", "016" and a number in quotes do: TOML knows none of them.
+// The number in texts such as ".5", "016" and quoted numbers, which are not TOML numbers.
 std::optional<Value> number_in(std::string_view text) {
   const char* const end = text.data() + text.size();
   std::int64_t whole = 0;
@@ -193,7 +193,7 @@ std::optional<Value> number_in(std::string_view text) {
 template <class T>
 bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (Codec<T>::accepts(info, value)) return true;
-  // A reference that leads nowhere has been reported where it was evaluated.
+  // A failed reference was already reported where it was evaluated.
   if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
   std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
   if (value.is_number() && std::isinf(value.number())) message += ", which is not finite";
@@ -213,8 +213,8 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
 template <class T>
 void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
   if constexpr (std::is_arithmetic_v<T>) {
-    if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the word is another's
-    if (info.by_name && value.kind() == Value::Kind::table) {  // so are the names
+    if (value.kind() == Value::Kind::text && is_choice(info, value.text())) return field.clear();  // the run replaces the word
+    if (info.by_name && value.kind() == Value::Kind::table) {                                      // and the table by name
       ParamInfo element = info;
       element.choices.clear();
       for (const Member& member : value.table()) {

@@ -113,7 +113,7 @@ class GraphReader {
     from_.push_back(from);
   }
 
-  // `table`: the stage's, where it has one.
+  // `table`: the stage's, if it has one.
   void find_type(const Value& type_name, const Value* table, StagePlan& stage) {
     if (type_name.kind() != Value::Kind::text) {
       errors_.add(type_name.at(), fmt::format("'stage' must be text, a stage's type, found {}", found(type_name)));
@@ -130,7 +130,7 @@ class GraphReader {
                                             skipped_clause(registry_, type_name.text())));
   }
 
-  // Whether the table has no key 'stage' but one that looks like it, which is reported.
+  // Whether the table lacks 'stage' but has a similar key, which is reported.
   bool has_misspelt_type(const Value* table, const std::string& name) {
     if (!table || table->kind() != Value::Kind::table || table->find("stage")) return false;
     for (const Member& member : table->table()) {
@@ -141,7 +141,7 @@ class GraphReader {
     return false;
   }
 
-  // One of them may be what a stage's name in the flow means.
+  // Candidates for a stage's name in the flow.
   std::vector<std::string> tables_outside_flow() const {
     std::vector<std::string> names;
     const Array& flow = table_.find("flow")->array();
@@ -152,7 +152,7 @@ class GraphReader {
     return names;
   }
 
-  // Keys and tables that belong to nothing.
+  // Reports keys and tables that belong to nothing.
   void report_strangers() {
     std::vector<std::string> stages, keys = {"flow", "every", "before"};
     for (const StagePlan& stage : plan_.stages) stages.push_back(stage.name);
@@ -171,7 +171,7 @@ class GraphReader {
     }
   }
 
-  // Samples come from one place, and go into one sort of batch.
+  // A graph needs a single source of samples and a single kind of batch.
   void check_roles() {
     const StagePlan* source = nullptr;
     const StagePlan* batcher = nullptr;
@@ -197,7 +197,7 @@ class GraphReader {
     }
   }
 
-  // Two stages of a type that would write, or keep, the same file: each takes the other's away.
+  // Two stages of a type that write, or keep, the same file would overwrite each other's.
   void check_outputs() {
     for (const StagePlan& stage : plan_.stages) {
       for (const StagePlan& before : plan_.stages) {

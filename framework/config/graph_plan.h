@@ -1,4 +1,4 @@
-// A graph's table, checked: its stages and how they are connected.
+// A graph's table, checked: its stages and their connections.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace millrace {
 
-// Checks [name] and everything below it. Mistakes go to `errors`; the plan is complete only when there are none.
+// Checks [name] and everything below it. Mistakes go to `errors`; the plan is complete only if there are none.
 GraphPlan plan_graph(const Member& graph, const Registry& registry, Diagnostics& errors);
 
-// Finds the edges of plan.stages by the rule in plan.h. `from[i]`: what stage i's table says, or null.
+// Finds the edges of plan.stages by the rule in plan.h. `from[i]`: the key in stage i's table, or null.
 void connect(GraphPlan& plan, const std::vector<const Value*>& from, const Registry& registry, Diagnostics& errors);
 
-// What the stage's key names, written or by default; "": nothing.
+// The file or folder in the stage's key, written or by default; "": none.
 std::string place_in(const StagePlan& stage, const char* key);
 
-// "; nearest is 'x'", or nothing when no candidate is near.
+// "; nearest is 'x'", or "" if no candidate is near.
 std::string nearest_clause(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace millrace

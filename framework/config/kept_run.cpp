@@ -21,7 +21,7 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// False where it cannot be read, or where there is no sum of it.
+// False if the file cannot be read, or has no stored sum.
 bool is_edited(const std::string& path, const std::string& sha256) {
   try {
     return !sha256.empty() && is_there(path) && sha256_of_file(path) != sha256;
@@ -30,7 +30,7 @@ bool is_edited(const std::string& path, const std::string& sha256) {
   }
 }
 
-// The value of "train.read.path"; null: there is none.
+// The value of "train.read.path"; null if there is none.
 Value* value_of(Value& document, std::string_view key) {
   Value* value = &document;
   while (value != nullptr && !key.empty()) {
@@ -40,7 +40,7 @@ Value* value_of(Value& document, std::string_view key) {
   return value;
 }
 
-// The copy names its files as the list did, from where that lay.
+// The copy names its files relative to the original list's folder.
 void take_copy(const std::string& key, const fs::path& list, const fs::path& copy, Value& document) {
   Value* const path = value_of(document, key);
   if (path == nullptr) return;
@@ -50,7 +50,8 @@ void take_copy(const std::string& key, const fs::path& list, const fs::path& cop
     source.set("root", Value(list.parent_path().string(), path->at()));
 }
 
-// A path as the run meant it; of data that were moved with the folder in which the run was started, as it is seen from here.
+// Restores a path's original meaning; if the data were moved with the working folder of the run, the path is converted to the
+// current location.
 void follow_path(const fs::path& working_folder, Value& value) {
   if (value.kind() == Value::Kind::array) {
     for (Value& each : value.array()) follow_path(working_folder, each);
@@ -83,7 +84,7 @@ void follow(const Json& record, const fs::path& run, const fs::path& file, Value
   for (const Json& each : record.at("files")) {
     const auto what = each.at("what").get<std::string>(), path = each.at("path").get<std::string>();
     const std::string copy = what == "pipeline" ? file.string() : each.contains("copy") ? (run / each.at("copy")).string() : "";
-    if (what == "weights") continue;  // their sum stands in the pipeline
+    if (what == "weights") continue;  // the pipeline has their sum
     const bool is_named = what == "network" && use != nullptr && use->kind() == Value::Kind::text &&
                           (working_folder / use->text()).lexically_normal() == path;
     if (is_named) *use = Value(copy, use->at());  // by a checkpoint's pipeline

@@ -1,12 +1,12 @@
-// What a run keeps in its folder beside pipeline.toml, so that the folder is enough: copies of the network's file and of lists,
-// and record.json, which says what each file held from which the run was made:
+// Files that a run keeps next to pipeline.toml, so that its folder is self-contained: copies of the network's file and of lists,
+// and record.json, which describes each file from which the run was made:
 //
 //   { "working_folder": "/home/ada/project",
 //     "files": [ { "what": "list", "key": "train.read.path", "path": "/home/ada/project/list.csv", "sha256": "...",
 //                  "copy": "lists/train.read.path.csv" }, ... ],
 //     "versions": {...}, "data": {...} }
 //
-// `what` is "pipeline", "network", "list" or "weights". `copy` lies below the run's folder; larger lists have none.
+// `what` is "pipeline", "network", "list" or "weights". `copy` is below the run's folder; large lists have none.
 #pragma once
 
 #include <filesystem>
@@ -20,14 +20,14 @@ namespace millrace {
 
 inline constexpr const char *kKeptPipeline = "pipeline.toml", *kKeptRecord = "record.json";
 
-// Has the pipeline that a run has left in its folder, or in a checkpoint there, name what the run used: lists that have been
-// edited since are replaced by the run's copies, and data that are gone are looked for in the working folder, at the same place.
-// `warnings`: gets a line for each file that has been edited since, which says what is used. Other files stay as they are.
+// Makes a pipeline from a run's folder, or from a checkpoint there, refer to the data that the run used: lists edited since are
+// replaced by the run's copies, and missing data are searched for at the same place in the working folder. `warnings`: receives a
+// line for each edited file, naming the one used. Other files stay unchanged.
 void follow_kept_run(const std::filesystem::path& file, Value& document, std::vector<std::string>& warnings);
 
-// Whether a key of a source names where its data lie: "path".
+// Whether a source's key locates its data: "path".
 bool is_data_path(std::string_view key);
-// Whether a text is the path of a file or folder of this machine: no URL, and no variable of the environment.
+// Whether a text is a local path: not a URL, and without environment variables.
 bool is_local_path(const std::string& text);
 
 }  // namespace millrace

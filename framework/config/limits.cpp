@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Reads as much of TOML as tells keys, brackets and texts apart.
+// Parses just enough of TOML to distinguish keys, brackets and texts.
 class NestingScan {
  public:
   explicit NestingScan(std::string_view text) : text_(text) {}
@@ -22,7 +22,7 @@ class NestingScan {
   }
 
  private:
-  // A table or list that is open, or the file: the dots of the key that is read, and those of the key whose value is read.
+  // An open table or list, or the file: the dots of the current key, and those of the key whose value is being read.
   struct Open {
     int dots = 0, key = 0;
     bool value = false;
@@ -68,7 +68,7 @@ class NestingScan {
 
   void begin_line() { open_.front() = {}; }
 
-  // [a.b] or [[a.b]]; its end belongs to no value.
+  // [a.b] or [[a.b]]; its end does not end a value.
   void begin_header() {
     header_ = 1;
     while (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != ']' && header_ <= kDeepestNesting) {
@@ -81,8 +81,8 @@ class NestingScan {
     while (at_ < text_.size() && text_[at_] == ']') ++at_;
   }
 
-  // From its opening quotes to after its closing ones. Three quotes hold several lines; two more may stand before the closing
-  // ones.
+  // From its opening quotes to after its closing ones. Triple quotes may contain several lines, and up to two quotes before the
+  // closing ones.
   void skip_text(char quote) {
     const std::string_view mark = text_.substr(at_, 3);
     const bool is_long = mark.size() == 3 && mark[1] == quote && mark[2] == quote;

@@ -1,5 +1,5 @@
-// What values from files may cost. What builds, copies and destroys them calls itself for each level, and a text of a few
-// kilobytes can ask for more levels than a stack has; and references can make much of a few lines.
+// Limits the cost of values from files. Building, copying and destroying them recurses for each level, and a text of a few
+// kilobytes can exceed the stack; and references can expand a few lines enormously.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace millrace {
 
-inline constexpr int kDeepestNesting = 100;  // of tables and lists in each other; shipped files have 6
+inline constexpr int kDeepestNesting = 100;  // levels of nested tables and lists; shipped files have 6
 
-// Line and column where a table or list stands in more than `kDeepestNesting` others; nothing: none does. Of text that is no
-// TOML: what stands before the mistake counts.
+// Line and column where tables or lists are nested more than `kDeepestNesting` deep; empty if none are. For invalid TOML, the
+// text before the mistake counts.
 struct TextPlace {
   int line = 1, column = 1;
 };
 std::optional<TextPlace> too_deep(std::string_view toml);
 
-// Whether it holds more than `most` levels of tables and lists. It stops there.
+// Whether it has more than `most` levels of tables and lists. Stops there.
 bool is_deeper(const Value& value, int most);
 
-// Its characters, roughly; counting ends after `most`.
+// Approximate number of characters; counting stops after `most`.
 std::size_t size_of(const Value& value, std::size_t most);
 
 }  // namespace millrace

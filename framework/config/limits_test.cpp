@@ -5,7 +5,7 @@
 #include "config/document.h"
 #include "config/expression.h"
 
-namespace millrace {
+namespace millrace::limits_test {
 namespace {
 
 std::string repeated(const std::string& text, int count) {
@@ -54,7 +54,7 @@ TEST(Nesting, OfParenthesesSignsAndReferencesIsRefused) {
     EXPECT_NE(said.find("parentheses and signs stand in each other more than 100 deep"), std::string::npos) << said;
     EXPECT_LT(said.size(), 400U);
   }
-  // A document whose references follow each other.
+  // A document with a chain of references.
   std::string chain = "k0 = 1\n";
   for (int i = 1; i < 20'000; ++i) chain += "k" + std::to_string(i) + " = \"${k" + std::to_string(i - 1) + "}\"\n";
   Diagnostics errors;
@@ -73,4 +73,4 @@ TEST(Nesting, AValueMayNotGrowByReferencesToItself) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::limits_test

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,7 +45,7 @@ std::string initials_of(const Words& words) {
   return initials;
 }
 
-// "max_epochs" without "max"; "" where nothing is left out.
+// "epochs" for "max_epochs"; "" if there is nothing to remove.
 std::string without_quantity(const std::string& key) {
   for (const std::string_view quantity : {"max_", "num_", "n_", "total_"}) {
     if (key.starts_with(quantity)) return key.substr(quantity.size());
@@ -53,15 +55,15 @@ std::string without_quantity(const std::string& key) {
 
 struct KeyTable {
   std::string path;               // "run", "train.optimizer.learning_rate"
-  std::string owner;              // as messages call it
-  std::size_t graph;              // its number from 1 on; 0: it stands in no graph
-  bool is_general;                // people look here for everything
-  std::vector<std::string> keys;  // that it has
-  std::vector<std::string> read;  // of these its reader knows more
-  Value* written;                 // null: it is not in the file
+  std::string owner;              // its name in messages
+  std::size_t graph;              // the graph's number from 1 on; 0: outside graphs
+  bool is_general;                // users expect all kinds of keys here
+  std::vector<std::string> keys;  // all its keys
+  std::vector<std::string> read;  // those for which its reader has a better message
+  Value* written;                 // null if it is not in the file
 };
 
-// How likely `name` of a table is meant by a key that stands elsewhere, 0 the likeliest.
+// How likely the key `name` of a table is meant by a key in another table; 0 is the likeliest.
 std::optional<int> rank_of(const std::string& key, const KeyTable& from, const KeyTable& table, const std::string& name) {
   constexpr std::size_t kLongEnough = 5;
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -121,14 +123,14 @@ class Misplaced {
     tables_.back().is_general = name == "run";
   }
 
-  // A key of [network] that no network knows is that of a variable.
+  // An unknown key of [network] is a variable.
   static void add_variables(KeyTable& network) {
     if (network.written == nullptr) return;
     for (const Member& member : network.written->table()) network.keys.push_back(member.key);
     network.written = nullptr;
   }
 
-  // The tables in it come first: they move when a key beside them is taken out.
+  // Inner tables come first, since they move when a neighbouring key is removed.
   void add_table(const std::string& path, const std::string& owner, std::size_t graph, const std::vector<ParamInfo>& params,
                  Value* written) {
     if (written != nullptr && written->kind() != Value::Kind::table) written = nullptr;
@@ -179,7 +181,7 @@ class Misplaced {
     return is_stage || has(table.keys) || has(table.read);
   }
 
-  // Its own graph, what stands in none, the run itself, the others.
+  // Order: the key's own graph, tables outside graphs, the main graph, other graphs.
   static std::size_t distance(const KeyTable& from, const KeyTable& to) {
     return to.graph == from.graph ? 0 : to.graph == 0 ? 1 : to.graph + 1;
   }
@@ -201,7 +203,7 @@ class Misplaced {
     return found;
   }
 
-  // What the message says of the key; "": nothing is likely enough.
+  // The message's clause about the key; "" if nothing is likely enough.
   std::string clause_of(const std::string& key, const KeyTable& from) const {
     std::vector<Found> found = likeliest(key, from);
     if (const std::string rest = without_quantity(key); found.empty() && !rest.empty()) found = likeliest(rest, from);
@@ -224,8 +226,8 @@ void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& e
   Misplaced(root, registry).report(errors);
 }
 
-std::string likely_place_clause(const std::string& key, Value& root, const Registry& registry) {
-  return Misplaced(root, registry).place_of(key);
+std::function<std::string(const std::string&)> likely_places(Value& root, const Registry& registry) {
+  return [places = std::make_shared<const Misplaced>(root, registry)](const std::string& key) { return places->place_of(key); };
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Which weights a pipeline's file names.
+// The weights named by a pipeline file.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The keys of [network] that say what a run begins with.
+// The keys of [network] for a run's initial weights.
 inline constexpr std::array kKeysOfWeights = {"weights", "sha256", "new", "rename"};
 
 // [network] `weights` of a whole file, which may be a table: a file or a URL. "": none.

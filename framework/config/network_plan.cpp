@@ -77,7 +77,7 @@ class NetworkReader {
     return a.parent_path().lexically_normal() == b.parent_path().lexically_normal();
   }
 
-  // Where the user says what a network of the zoo is made with: a mistake in it follows from that.
+  // The user's settings for a network of the zoo: mistakes in the network follow from them.
   std::string places_of(const Value& variables, const Position& use) const {
     std::vector<std::string> places;
     for (const Member& member : variables.table()) {
@@ -88,12 +88,12 @@ class NetworkReader {
     return places.empty() ? to_string(use) : fmt::format("{}", fmt::join(places, ", "));
   }
 
-  // The folder of the file that a value is written in.
+  // The folder of the file that contains a value.
   fs::path folder_of(const Value& value) const {
     return fs::path(is_in_file(value.at()) ? *value.at().file : pipeline_file_).parent_path();
   }
 
-  // Nothing, once the mistake is in errors_, with a hint after it.
+  // Empty after a mistake, which is in errors_, with `hint` appended.
   std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
     const std::string beside = (folder_of(name) / given).lexically_normal().string();
@@ -111,7 +111,7 @@ class NetworkReader {
     return std::nullopt;
   }
 
-  // What `use` names: a network of the zoo, or a file. Nothing, once the mistake is in errors_.
+  // The network in `use`: one of the zoo, or a file. Empty after a mistake, which is in errors_.
   std::optional<std::string> existing_network(const Value& use) {
     if (auto file = network_file(use, pipeline_file_)) return file;
     const fs::path folder = folder_of(use), file = use.text();
@@ -140,7 +140,7 @@ class NetworkReader {
     if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
   }
 
-  // The best weights of the run whose folder is named, or else the last ones; nothing: it is no such folder.
+  // The best weights of the run in a named folder, or else the last ones; empty if it is not a run's folder.
   std::optional<std::string> weights_in_folder(const Value& name) const {
     for (const fs::path& folder : {folder_of(name) / name.text(), fs::path(name.text())}) {
       for (const char* file : {"best.safetensors", "weights.safetensors"}) {
@@ -150,7 +150,7 @@ class NetworkReader {
     return std::nullopt;
   }
 
-  // Whether the file is there turns out when it is fetched (weights/fetched_weights.h).
+  // Fetching will report a missing file (weight_files/fetched_weights.h).
   void check_url(const Value& url) {
     try {
       storage_of(registry_, url.text());
@@ -170,7 +170,7 @@ class NetworkReader {
       errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
   }
 
-  // Reads the keys that every network has, and returns the others: the network's variables.
+  // Reads the keys common to all networks, and returns the others: the network's variables.
   Value read_params() {
     ParamSet<NetworkParams> set;
     NetworkParams::describe(set);
@@ -194,7 +194,7 @@ class NetworkReader {
       const Value* patterns = table_.find(key);
       if (!patterns || patterns->kind() != Value::Kind::array) continue;
       for (const Value& pattern : patterns->array()) {
-        if (pattern.kind() != Value::Kind::text) continue;  // is in errors_
+        if (pattern.kind() != Value::Kind::text) continue;  // reported in errors_
         const auto fits = [&](const std::string& name) { return matches(pattern.text(), name); };
         if (std::any_of(names.begin(), names.end(), fits)) {
           if (key == std::string_view("freeze")) check_frozen(pattern);

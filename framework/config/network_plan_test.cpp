@@ -1,4 +1,4 @@
-// What the table [network] is refused for.
+// Refused tables [network].
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {
@@ -87,7 +87,8 @@ TEST_F(NetworkPlanRefuses, ANetworkThatTheZooLacks) {
   EXPECT_TRUE(
       text.starts_with("p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
       << text;
-  EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;  // the one beside the file is among those of the zoo
+  // The neighbouring file is listed with those of the zoo.
+  EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with("; a file of your own is named with its ending: \"resnet81.toml\"")) << text;
 }
 

@@ -1,4 +1,4 @@
-// The table [observe], checked: who listens to the run.
+// The table [observe], checked: the run's observers.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// `observe`: the table, or null. Its members are observers' tables; false leaves one out, true takes its defaults. Those that
-// listen by default need none. Mistakes go to `errors`.
+// `observe`: the table, or null. Its members are observers' tables; false disables one, true uses its defaults. Observers enabled
+// by default need none. Mistakes go to `errors`.
 std::vector<ObserverPlan> plan_observers(const Value* observe, const Registry& registry, Diagnostics& errors);
 
 }  // namespace millrace

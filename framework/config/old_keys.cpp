@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The type of an optimizer or a loss was called its rule.
+// The `type` of an optimizer or a loss used to be called `rule`.
 void rename_rule(Value& table, const Overrules& overrules, std::vector<std::string>& warnings) {
   if (table.kind() != Value::Kind::table) return;
   const auto rule = std::ranges::find(table.table(), "rule", &Member::key);
@@ -18,7 +18,7 @@ void rename_rule(Value& table, const Overrules& overrules, std::vector<std::stri
   if (const Value* const type = table.find("type"); type != nullptr && !overrules(rule->value.at(), type->at())) return;
   rule->key = "type";
   warnings.push_back(fmt::format("{}: 'rule' is now called 'type', and is read as that", to_string(rule->at)));
-  // Of two the later text's is meant: it is the one just renamed.
+  // If both exist, the later text's is used: the one just renamed.
   const Position at = rule->value.at();
   std::erase_if(table.table(), [&](const Member& each) { return each.key == "type" && overrules(at, each.value.at()); });
 }
@@ -30,7 +30,7 @@ void rename_in_graph(Value& graph, const Registry& registry, const Overrules& ov
     if (Value* const loss = type->takes_loss ? stage.value.find("loss") : nullptr) rename_rule(*loss, overrules, warnings);
     if (!type->takes_optimizer || stage.value.kind() != Value::Kind::table) continue;
     rename_rule(stage.value, overrules, warnings);
-    for (Member& groups : stage.value.table()) {  // of parameters that have an optimizer of their own
+    for (Member& groups : stage.value.table()) {  // groups of parameters with their own optimizer
       if (groups.value.kind() != Value::Kind::array) continue;
       for (Value& group : groups.value.array()) rename_rule(group, overrules, warnings);
     }

@@ -1,4 +1,4 @@
-// Keys that have another name now. Files with the old one, those of older runs among them, are read as if they said the new one.
+// Renamed keys. Files with old names, including those of earlier runs, are read as if they had the new ones.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Renames them. `files`: see DocumentSources; a new name in a file that is extended is overruled. An old and a new name in one
-// text both stay, and are a mistake. `warnings`: gets one line for each.
+// Renames them. `files`: see DocumentSources; a new name in an extended file is overruled. An old and a new name in one text both
+// stay, and are an error. `warnings`: receives one line for each.
 void rename_old_keys(Value& document, const Registry& registry, const std::vector<std::string>& files,
                      std::vector<std::string>& warnings);
 

@@ -1,5 +1,5 @@
-// Where values come from that a reference has brought into a text: a base file says `size = "${image.side}"`, and another file or
-// --set says what the side is. A mistake in the size is a mistake there.
+// Origins of values that a reference brought into a text: a base file has `size = "${image.side}"`, and another file or --set
+// gives the side. A mistake in the size is a mistake there.
 #pragma once
 
 #include <map>
@@ -14,13 +14,13 @@ namespace millrace {
 
 class Origins {
  public:
-  // `is_later`: which of two texts has the last word; see later_texts().
+  // `is_later`: whether a text overrules another; see later_texts().
   explicit Origins(Overrules is_later) : is_later_(std::move(is_later)) {}
 
-  // The text at `text` was made with the value at `from`. Of several, the last word counts.
+  // Notes that the text at `text` was made with the value at `from`. With several, the overruling one counts.
   void note(const Position& from, const Position& text);
 
-  // Moves values to where they come from. A list with such a value in it moves too; tables stay where they are written.
+  // Moves values to their origins. A list with such a value in it moves too; tables stay where they are written.
   void apply(Value& value) const;
 
  private:

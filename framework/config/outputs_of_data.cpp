@@ -20,7 +20,7 @@ std::int64_t outputs_of_data(const GraphPlan& graph, const Registry& registry) {
   const Value* const numbers = source->table.find("numbers");
   if (numbers != nullptr && numbers->kind() == Value::Kind::array && !numbers->array().empty())
     return static_cast<std::int64_t>(numbers->array().size());
-  SilentServices silent;  // what a source warns of is said when the run lists its data
+  SilentServices silent;  // a source's warnings appear when the run lists its data
   StageSite site;
   site.graph = graph.name;
   site.name = source->name;

@@ -1,4 +1,4 @@
-// How many outputs a network needs for the data that it is trained on.
+// The number of outputs that a network needs for its training data.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// How many the graph's source asks for: as many as it reads columns of numbers, or else as it has classes, for which it lists its
-// samples. 0: it has neither, or cannot be opened, which is said with more words when the run lists its data.
+// The number for the graph's source: its columns of numbers, or else its classes, for which it lists its samples. 0: it has
+// neither, or cannot be opened, which is reported in detail when the run lists its data.
 std::int64_t outputs_of_data(const GraphPlan& graph, const Registry& registry);
 
 }  // namespace millrace

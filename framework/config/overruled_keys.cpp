@@ -19,8 +19,7 @@ std::size_t rank_of(const Position& at, const std::vector<std::string>& files) {
   return 1 + static_cast<std::size_t>(std::ranges::find(files, *at.file) - files.begin());
 }
 
-// `kinds`: all optimizers, or all losses, of which the table names one. Keys of others than that go; `own` are those of the
-// table.
+// `kinds`: all optimizers, or all losses; the table names one of them. Removes keys of the others; `own` are the table's keys.
 template <class Kinds>
 void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, Value& table, const Overrules& overrules) {
   const Value* const optimizer = table.kind() == Value::Kind::table ? table.find("type") : nullptr;
@@ -36,7 +35,7 @@ void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, 
                 [&](const Member& member) { return overrules(at, member.value.at()) && is_of_another(member.key); });
 }
 
-// A later text names another flow: the tables of stages that it leaves out go with them.
+// If a later text names another flow, removes the tables of stages no longer in it.
 void drop_stages_left_out(Value& graph, const Overrules& overrules) {
   const Value* const flow = graph.find("flow");
   if (flow == nullptr || flow->kind() != Value::Kind::array) return;
@@ -48,7 +47,7 @@ void drop_stages_left_out(Value& graph, const Overrules& overrules) {
   });
 }
 
-// A later text names another type of stage: keys that this one has not were meant for the one that is gone.
+// If a later text names another type of stage, removes keys of the previous type.
 void drop_keys_of_another_type(const StageType& type, const Registry& registry, Value& table, const Overrules& overrules) {
   const Value* const named = table.kind() == Value::Kind::table ? table.find("stage") : nullptr;
   if (named == nullptr) return;

@@ -1,5 +1,5 @@
 // Keys that a later text leaves without effect: a file that extends another one, or --set, names another flow, type of stage,
-// schedule, optimizer or loss, and what the other file says is meant for the one that is gone.
+// schedule, optimizer or loss, so the extended file's keys for the previous one no longer apply.
 #pragma once
 
 #include <string>
@@ -11,16 +11,14 @@
 
 namespace millrace {
 
-// A text overrules the keys of files that its own extends; --set overrules those of all. `files`: see DocumentSources; they must
+// A text overrules keys of the files that its own extends; --set overrules those of all files. `files`: see DocumentSources; must
 // outlive the result.
 Overrules later_texts(const std::vector<std::string>& files);
 
-// The type of a graph's stage: what its table's `stage` says, or else its name. Null: there is none of that name, or no such
-// table.
+// The type of a graph's stage: its table's `stage`, or else its name. Null if there is no such type or table.
 const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry);
 
-// Takes them out of the tables of a graph's stages. A key that stands in the same text, or in a later one, stays: it is a
-// mistake.
+// Removes such keys from the tables of a graph's stages. A key in the same text, or in a later one, stays: it is an error.
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files);
 
 }  // namespace millrace

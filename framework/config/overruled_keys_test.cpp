@@ -74,7 +74,7 @@ class OverruledKeys : public PlanFixture {
     write("top.toml", "extends = \"middle.toml\"\n[train.updates]\nbeta = 0.9\n");
     write("own.toml", "extends = \"middle.toml\"\n[train.updates]\nmomentum = 0.1\nrate = { peak = 0.2 }\n");
   }
-  // The keys of the stage and of its rate that are left.
+  // The remaining keys of the stage and of its rate.
   std::vector<std::string> left(const std::string& file, const std::vector<std::string>& set = {}) const {
     Diagnostics errors;
     DocumentSources sources;
@@ -127,7 +127,7 @@ TEST_F(OverruledKeys, ThatAreWrittenLaterStay) {
   EXPECT_EQ(both, (Keys{"momentum", "momentun", "type", "schedule", "peak"}));
 }
 
-// Another flow leaves a stage out, and another type of stage takes other keys.
+// Another flow drops a stage, and another type of stage has other keys.
 TEST_F(OverruledKeys, OfStagesThatAreGoneGoWithThem) {
   write("flow.toml",
         "[train]\nflow = [\"read\", \"augment\"]\n[train.read]\nstage = \"read_folder\"\npath = \"x\"\nlimit = 3\n"

@@ -1,4 +1,4 @@
-// Tables of declared parameters, and the list of what is wrong with them. Single fields: fields.cpp.
+// Tables of declared parameters, and collected mistakes. For single fields see fields.cpp.
 #include "millrace/params.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ std::string Diagnostics::text() const {
   for (const Entry& entry : sorted) {
     const std::string at = to_string(entry.at);
     std::string line = at.empty() ? entry.message : at + ": " + entry.message;
-    if (line == last) continue;  // a block that is used twice has its mistakes once
+    if (line == last) continue;  // a block that is used twice has the same mistakes
     if (!out.empty()) out += '\n';
     out += line;
     last = std::move(line);
@@ -146,7 +146,7 @@ void detail::ParamList::report_no_list(const ParamInfo& self, const Value& value
 
 namespace {
 
-// Whether the text that says `member` says this key too. What it inherits from another file it may want to say again.
+// Whether the text that contains `member` also contains this key. Keys inherited from another file may be repeated.
 bool says_too(const Value& table, const std::string& key, const Member& member) {
   const Value* const value = table.find(key);
   if (value == nullptr) return false;
@@ -154,15 +154,16 @@ bool says_too(const Value& table, const std::string& key, const Member& member) 
   return mine == its || (mine && its && *mine == *its);
 }
 
-// What is meant is rather a key that the same text has not got yet.
+// Prefers suggestions that the same text does not contain yet.
 void report_unknown(const std::vector<ParamInfo>& params, const Value& table, const Member& member, const std::string& owner,
                     Diagnostics& errors) {
+  std::string message = fmt::format("{} has no key '{}'", owner, shown(member.key));
+  if (!errors.names_nearest()) return errors.add(member.at, std::move(message));
   std::vector<std::string> names, left;
   for (const ParamInfo& info : params) {
     names.push_back(info.name);
     if (!says_too(table, info.name, member)) left.push_back(info.name);
   }
-  std::string message = fmt::format("{} has no key '{}'", owner, shown(member.key));
   const auto likely = nearest_name(member.key, left);
   if (const auto nearest = likely ? likely : nearest_name(member.key, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);
@@ -183,7 +184,7 @@ bool is_one_of(const Value& value, const std::vector<std::string>& texts) {
   return value.kind() == Value::Kind::text && std::find(texts.begin(), texts.end(), value.text()) != texts.end();
 }
 
-// `object`: as it was read. A companion with a mistake of its own counts: that is reported already.
+// `object`: as read. A companion with a mistake counts as given, since the mistake is already reported.
 bool is_there(const ParamInfo::Companion& companion, const std::vector<ParamInfo>& params, const Value& table,
               const void* object) {
   const Value* const written = table.find(companion.key);
@@ -202,17 +203,17 @@ void report_without_effect(const ParamInfo& info, const Member& member, const st
   errors.add(member.at, fmt::format("{}: '{}' has no effect without {}", owner, info.name, fmt::join(ways, " or ")));
 }
 
-// Another key of the table says what this one does.
+// Whether another key of the table has the same meaning.
 bool has_alternative(const std::vector<ParamInfo>& params, const ParamInfo& of, const Value& table) {
   return !of.alternative.empty() && std::any_of(params.begin(), params.end(), [&](const ParamInfo& info) {
     return info.alternative == of.alternative && table.find(info.name) != nullptr;
   });
 }
 
-// The first one of several keys that exclude each other is taken to be meant.
+// Among several keys that exclude each other, the first is assumed to be meant.
 void report_alternatives(const std::vector<ParamInfo>& params, const Value& table, const std::string& owner,
                          Diagnostics& errors) {
-  std::map<std::string, std::string> first;  // what is said, by which key
+  std::map<std::string, std::string> first;  // the key for each meaning
   for (const Member& member : table.table()) {
     const ParamInfo* const info = find(params, member.key);
     if (info == nullptr || info->alternative.empty()) continue;
@@ -319,7 +320,7 @@ Value write_params(const std::vector<ParamInfo>& params, const void* object) {
   Value table;
   for (const ParamInfo& info : params) {
     Value value = info.write(object);
-    // An optional that is not set has no value: its key is left out.
+    // An unset optional has no value: its key is left out.
     const bool absent = value.kind() == Value::Kind::table && value.table().empty();
     if (!absent) table.set(info.name, std::move(value));
   }

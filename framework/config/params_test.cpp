@@ -100,7 +100,7 @@ TEST(Params, AbsentKeysKeepTheirDefaults) {
 
 TEST(Params, EveryTypeIsRead) {
   Value value = good();
-  value.set("flip_x", Value(1));  // an integer is a number
+  value.set("flip_x", Value(1));  // integers are accepted as numbers
   value.set("size", Value(12));
   value.set("cache", Value(false));
   value.set("border", Value("constant"));
@@ -158,7 +158,7 @@ TEST(Params, ATableMaySaySomethingByBeingThere) {
   EXPECT_EQ(write_params(declared().infos(), &params).find("blur")->find("sigma")->number(), 2);
   const Params none;
   EXPECT_EQ(write_params(declared().infos(), &none).find("blur"), nullptr);
-  EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for a text that explains what may stand there
+  EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for texts that explain possible values
 }
 
 TEST(Params, AKeyWithoutTheOneThatItBelongsToIsAMistake) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <set>
 
 #include "config/auxiliary_plan.h"
@@ -32,16 +34,16 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 void RunParams::describe(ParamSet<RunParams>& set) {
-  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name").may_change();
-  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
-  set.add("seed", &RunParams::seed).text("of every random decision");
+  set.add("name", &RunParams::name).text("name of the run's folder; default: the file's name").may_change();
+  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data, possibly fractional");
+  set.add("seed", &RunParams::seed).text("seed of all random draws");
   set.add("threads", &RunParams::threads)
       .range(0, 4096)
       .choices({"auto"})
-      .text("of the stages that prepare data; auto: as many as there are cores for them")
+      .text("data preparation threads; auto: one for each core left for them")
       .may_change();
-  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
-  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
+  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("threads that wait for disks and sockets").may_change();
+  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("samples per packet").may_change();
   set.add("devices", &RunParams::devices)
       .text(
           "\"auto\", \"all\" or \"gpu\" for every GPU, \"0,1\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", "
@@ -49,49 +51,46 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("load", &RunParams::load)
       .range(0)
       .choices({"auto"})
-      .text(
-          "share of each batch, one figure for each replica; empty: equal shares; auto: replicas are measured before the first "
-          "step");
-  set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
-  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
-  set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
-  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it").may_change();
+      .text("each replica's share of the batch; empty: equal shares; auto: measured before the first step");
+  set.add("precision", &RunParams::precision)
+      .choices({"auto", "fp32", "tf32", "bf16"})
+      .text("arithmetic of multiplications on devices");
+  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how devices choose among equivalent algorithms");
+  set.add("deterministic", &RunParams::deterministic).text("excludes operations whose bits may differ between runs");
+  set.add("graphs", &RunParams::graphs).text("devices record a step once and replay it").may_change();
   set.add("recompute", &RunParams::recompute)
-      .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
+      .text("devices keep fewer activations and recompute the others in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
-          "how much of the host's memory the run may take, such as \"8 GiB\"; default: what the machine or its control group "
-          "has, "
-          "and three quarters of that for a batch of size \"auto\"")
+          "the run's host memory limit, such as \"8 GiB\"; default: that of the machine or its control group, three quarters of "
+          "it for a batch of size \"auto\"")
       .may_change();
-  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written").may_change();
+  set.add("folder", &RunParams::folder).text("parent of run folders; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
+      .text("\"validate.accuracy\": each improvement of this metric writes the weights to best.safetensors");
   set.add("log_every", &RunParams::log_every)
       .range(1)
       .unit("steps")
-      .text("from one step that observers are told of to the next")
+      .text("interval between steps reported to observers")
       .may_change();
   set.add("on_nan", &RunParams::on_nan)
       .choices({"stop", "skip", "rollback"})
-      .text(
-          "where a loss or gradient is not finite: the run ends; or its step updates nothing; or the run goes back to its newest "
-          "checkpoint")
+      .text("after a loss or gradient that is not finite: end the run, skip the update, or return to the newest checkpoint")
       .may_change();
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)
       .range(0, 1)
-      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time")
+      .text("on_nan = \"rollback\": factor on the learning rate each time")
       .only_with("on_nan", {"rollback"})
       .may_change();
   set.add("nan_limit", &RunParams::nan_limit)
       .range(0)
-      .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
+      .text("consecutive skipped updates, or rollbacks, before the run ends")
       .only_with("on_nan", {"skip", "rollback"})
       .may_change();
   set.add("compare_replicas", &RunParams::compare_replicas)
       .range(0)
       .unit("steps")
-      .text("how often the weights of all replicas are compared: a device that computes wrongly is named; 0: never")
+      .text("interval between comparisons of all replicas' weights, which name a device that computes wrongly; 0: never")
       .may_change();
 }
 
@@ -113,7 +112,7 @@ std::string Pipeline::place_of(std::string_view key) const {
 
 namespace {
 
-// Top-level tables that are no graphs and no variables.
+// Top-level tables other than graphs and variables.
 std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop", "plateau", "checkpoint"}; }
 bool is_known_table(const std::string& name) {
   const std::vector<std::string> known = known_tables();
@@ -126,7 +125,7 @@ void add_choices(const std::vector<ParamInfo>& params, std::set<std::string>& wo
   }
 }
 
-// What files name of ours: types, and choices of keys.
+// The framework's words that occur in files: types, and choices of keys.
 std::set<std::string> words_in_files(const Registry& registry) {
   std::set<std::string> words;
   const auto add = [&](const auto& types) {
@@ -147,7 +146,7 @@ std::set<std::string> words_in_files(const Registry& registry) {
 
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
-// Where the stage's type has this key and this choice, and the file leaves it open.
+// Sets a choice if the stage's type has this key and choice, and the file leaves it open.
 void choose(StagePlan& stage, const char* key, const char* choice) {
   const auto info = std::ranges::find(stage.type->params, key, &ParamInfo::name);
   if (info == stage.type->params.end() || std::ranges::find(info->choices, choice) == info->choices.end()) return;
@@ -156,7 +155,7 @@ void choose(StagePlan& stage, const char* key, const char* choice) {
   if (is_open) stage.table.set(key, Value(choice));
 }
 
-// Each sample: those of an incomplete last batch too, and no other in place of one that is bad.
+// Uses each sample once, including those of an incomplete last batch, without replacing bad ones.
 void count_each_once(GraphPlan& graph) {
   for (StagePlan& stage : graph.stages) {
     if (stage.type == nullptr || stage.type->role != StageType::Role::batcher) continue;
@@ -165,7 +164,7 @@ void count_each_once(GraphPlan& graph) {
   }
 }
 
-// Whether figures are made of a network, and nothing is trained.
+// Whether metrics of a network are computed, and nothing is trained.
 bool only_measures(const GraphPlan& graph) {
   const auto has = [&graph](std::vector<Port> StageType::*ports, std::string_view payload) {
     return std::ranges::any_of(graph.stages, [&](const StagePlan& stage) {
@@ -176,8 +175,8 @@ bool only_measures(const GraphPlan& graph) {
   return has(&StageType::inputs, payload::kStepResult) && !has(&StageType::outputs, payload::kGradientBucket);
 }
 
-// A graph that names no loss measures the one of the main graph. Of the loss that is the default everywhere it takes no keys:
-// figures without label smoothing and class weights can be compared between recipes.
+// A graph without a loss measures that of the main graph. It ignores the keys of the default loss, so that metrics can be
+// compared between recipes with and without label smoothing and class weights.
 void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
   const auto takes_loss = [](const StagePlan& stage) { return stage.type != nullptr && stage.type->takes_loss; };
   const auto of_main = std::ranges::find_if(main.stages, takes_loss);
@@ -188,7 +187,7 @@ void measure_the_same_loss(const GraphPlan& main, GraphPlan& graph) {
   }
 }
 
-// What the user wrote that made a stage's table as it is, where no value in it says so.
+// The user's text that led to a stage's table, if none of its values was written by the user.
 Position users_text(const StagePlan& stage, const std::string& graph, const BaseFiles& bases, const std::vector<Override>& set) {
   const auto has_unset = [&](const Override& each) {
     return each.path.size() > 2 && each.path[0] == graph && each.path[1] == stage.name &&
@@ -200,7 +199,7 @@ Position users_text(const StagePlan& stage, const std::string& graph, const Base
   return {std::make_shared<const std::string>(fmt::format("--set {}", fmt::join(unset->path, "."))), 0, 0};
 }
 
-// Of what later messages are about.
+// Sets positions for later messages.
 void name_users_lines(Pipeline& pipeline, const std::vector<Override>& set) {
   const BaseFiles& bases = pipeline.bases;
   for (GraphPlan& graph : pipeline.graphs) {
@@ -221,7 +220,7 @@ class PipelineReader {
     pipeline_.made_by = options.made_by;
   }
 
-  // `is_base`: the file is a base file that is run as it is.
+  // `is_base`: the file is a base file run directly.
   void read(const std::vector<std::string>& overrides, bool is_base) {
     auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &sources_);
     if (!document) return;
@@ -253,7 +252,7 @@ class PipelineReader {
     pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
   }
 
-  // The mistakes that were found, as the user is told of them.
+  // The mistakes, as shown to the user.
   Diagnostics told() const {
     std::vector<std::vector<std::string>> set;
     for (const Override& override : applied_) set.push_back(override.path);
@@ -265,8 +264,7 @@ class PipelineReader {
  private:
   Value& root() { return pipeline_.resolved; }
 
-  // Keys of a file that a later text leaves without effect. What counts is where a key is written, not where its value comes
-  // from.
+  // Removes keys that a later text leaves without effect. Uses the position of the key, not the origin of its value.
   void drop_what_is_overruled() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
@@ -280,7 +278,7 @@ class PipelineReader {
       drop_variables_of_another(*network, variables);
   }
 
-  // Paths of [network] lie beside the file that they are written in.
+  // Paths in [network] are relative to the file that contains them.
   void place_at_origins(const Origins& origins) {
     for (Member& member : root().table()) {
       if (member.key != "network" || member.value.kind() != Value::Kind::table) {
@@ -297,6 +295,13 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    try {
+      pipeline_.run.folder = local_path("run.folder", pipeline_.run.folder);
+      if (const Value* const folder = root().find("run") ? root().find("run")->find("folder") : nullptr; folder != nullptr)
+        root().find("run")->set("folder", Value(pipeline_.run.folder, folder->at()));
+    } catch (const Error& error) {
+      errors_.add(root().find("run")->find("folder")->at(), error.message());
+    }
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),
@@ -318,13 +323,13 @@ class PipelineReader {
     pipeline_.network = std::move(plan.network);
   }
 
-  // Whether [network] is the user's, and says `use`.
+  // Whether the user wrote [network] with `use`.
   bool names_network(const Value& table) const {
     const Value* const use = table.find("use");
     return options_.made_by.empty() && use != nullptr && use->kind() == Value::Kind::text;
   }
 
-  // How many classes the data have.
+  // Sets the number of classes in the data.
   void complete_network(Value& table) {
     if (errors_.size() > 0 || pipeline_.graphs.empty() || table.find("classes") || !names_network(table)) return;
     if (!variables_of(*table.find("use")).contains("classes")) return;
@@ -334,7 +339,7 @@ class PipelineReader {
     pipeline_.classes_follow_data = true;
   }
 
-  // A later text names another network: variables that this one has not were meant for the one that is gone.
+  // If a later text names another network, removes variables that only the previous one has.
   void drop_variables_of_another(Value& table, const std::set<std::string>& variables) const {
     ParamSet<NetworkParams> known;
     NetworkParams::describe(known);
@@ -346,7 +351,7 @@ class PipelineReader {
     });
   }
 
-  // The variables that a network has, or asks for; none where it cannot be read, which is said when it is loaded.
+  // The variables that a network has or refers to; empty if it cannot be read, which is reported when it is loaded.
   std::set<std::string> variables_of(const Value& use) const {
     std::set<std::string> names;
     const std::optional<std::string> file = network_file(use, pipeline_.file);
@@ -364,7 +369,7 @@ class PipelineReader {
     for (Member& member : root().table()) {
       if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
-    // The graph without `every` is the run itself; in the file it may stand anywhere.
+    // The graph without `every` is the main one; its place in the file is arbitrary.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
     if (!pipeline_.graphs.empty() && only_measures(pipeline_.graphs.front())) count_each_once(pipeline_.graphs.front());
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
@@ -400,16 +405,20 @@ class PipelineReader {
 
   bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }
 
+  // Itself, a key below it, or a table that it is in.
   bool is_referred(const std::string& path) const {
-    return std::any_of(referred_.begin(), referred_.end(), [&](const std::string& other) {
-      return other == path || other.starts_with(path + ".") || path.starts_with(other + ".");
-    });
+    const auto below = referred_.lower_bound(path + ".");
+    if (referred_.contains(path) || (below != referred_.end() && below->starts_with(path + "."))) return true;
+    for (std::size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      if (referred_.contains(path.substr(0, dot))) return true;
+    }
+    return false;
   }
 
-  // A reference that `extends` or --set has replaced counts: without them the key is used.
+  // References replaced by `extends` or --set count too: without these the key is used.
   bool is_used(const std::string& key) const { return sources_.named.contains(key) || is_referred(key); }
 
-  // What is neither known nor used: a misspelt [run], a graph whose `flow` is misspelt, a key that stands in no table.
+  // Reports unknown and unused keys: a misspelt [run], a graph with a misspelt `flow`, a key outside tables.
   void report_strangers() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
@@ -427,7 +436,7 @@ class PipelineReader {
       if (has_tables(value) || value.find("every") != nullptr) {
         for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
       }
-      const auto nearest = nearest_name(member.key, names);
+      const auto nearest = errors_.names_nearest() ? nearest_name(member.key, names) : std::nullopt;
       if (nearest && !pipeline_.graph(*nearest)) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
@@ -439,31 +448,37 @@ class PipelineReader {
     }
   }
 
-  // A file adds a key to a table of variables that it extends, nothing refers to it, and one that is there is near.
+  // Reports a variable that a file adds to an extended table if nothing refers to it and an existing one is similar.
   void report_strange_variables(const Member& table) {
     if (table.value.kind() != Value::Kind::table) return;
     const Table& variables = table.value.table();
-    for (const Member& mine : variables) {
-      if (!is_in_file(mine.at) || is_referred(table.key + "." + mine.key)) continue;
-      std::vector<std::string> inherited;
+    std::map<std::string, std::vector<std::string>> inherited;  // by each file: a table may have very many keys
+    for (std::size_t file = 1; file < sources_.files.size(); ++file) {
       for (const Member& other : variables) {
-        if (is_in_file(other.at) && is_extended_by(*other.at.file, *mine.at.file)) inherited.push_back(other.key);
+        if (!is_in_file(other.at) || *other.at.file != sources_.files[file]) continue;
+        for (std::size_t over = 0; over < file; ++over) inherited[sources_.files[over]].push_back(other.key);
       }
-      if (const auto nearest = nearest_name(mine.key, inherited)) {
+    }
+    for (const Member& mine : variables) {
+      if (!is_in_file(mine.at) || !inherited.contains(*mine.at.file) || is_referred(table.key + "." + mine.key)) continue;
+      if (!errors_.names_nearest()) return;
+      if (const auto nearest = nearest_name(mine.key, inherited[*mine.at.file])) {
         errors_.add(mine.at, fmt::format("'{0}' in [{1}] is new, and nothing refers to it; nearest is '{2}'", mine.key, table.key,
                                          *nearest));
       }
     }
   }
-  bool is_extended_by(const std::string& base, const std::string& file) const {
-    const auto at = std::ranges::find(sources_.files, file), from = std::ranges::find(sources_.files, base);
-    return from != sources_.files.end() && at < from;
+
+  // The tables where keys stand are collected once: a file may have very many keys that nothing uses.
+  std::string likely_place(const std::string& key) {
+    if (!likely_place_) likely_place_ = likely_places(root(), registry_);
+    return likely_place_(key);
   }
 
-  // Many a key is written above the first table by mistake. A variable that nothing uses does no harm.
+  // Keys are often written above the first table by mistake. An unused variable does no harm.
   void report_unused_value(const Member& member, const std::string& of_stage) {
-    const std::string likely = of_stage.empty() ? likely_place_clause(member.key, root(), registry_)
-                                                : fmt::format("; the table of that stage is {}", of_stage);
+    const std::string likely =
+        of_stage.empty() ? likely_place(member.key) : fmt::format("; the table of that stage is {}", of_stage);
     if (likely.empty()) {
       pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
                                                to_string(member.at), member.key));
@@ -475,7 +490,7 @@ class PipelineReader {
     }
   }
 
-  // Else they would be unused in a file that is made of what is resolved.
+  // Otherwise they would be unused in a file made from the resolved one.
   void drop_used_variables() {
     std::erase_if(root().table(), [this](const Member& member) {
       return !is_known_table(member.key) && !is_graph(member) && is_used(member.key);
@@ -488,7 +503,7 @@ class PipelineReader {
                        [](const Member& inner) { return inner.value.kind() == Value::Kind::table; });
   }
 
-  // Tables in it that look like those of stages.
+  // Whether it contains tables that look like stages.
   bool has_stages(const Value& value) const {
     if (value.kind() != Value::Kind::table) return false;
     return std::any_of(value.table().begin(), value.table().end(), [this](const Member& inner) {
@@ -498,7 +513,7 @@ class PipelineReader {
     });
   }
 
-  // `graph`: of almost the same name.
+  // `graph`: a graph with a similar name.
   void report_graph_without_flow(const Member& member, const std::optional<std::string>& graph) {
     for (const Member& inner : member.value.table()) {
       if (inner.value.kind() != Value::Kind::array || !nearest_name(inner.key, {"flow"})) continue;
@@ -513,26 +528,27 @@ class PipelineReader {
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }
 
-  // Variables of a file that others extend do no harm. In the file that is run they are likely meant to do something.
+  // Unused variables in an extended file do no harm. In the file that is run they are probably a mistake.
   void report_unused_table(const Member& table) {
     const bool is_mine = is_in_file(table.at) && !sources_.files.empty() && *table.at.file == sources_.files.front();
     if (!is_mine || table.value.table().empty()) return;
     std::vector<std::string> names = known_tables();
     for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
     for (const Member& other : root().table()) {
+      if (pipeline_.warnings.size() >= Diagnostics::kMaxNearest) break;
       if (other.key != table.key) names.push_back(other.key);
     }
     std::string likely = nearest_clause(table.key, names);
     if (likely.empty()) {
       const std::string& key = table.value.table().front().key;
-      likely = likely_place_clause(key, root(), registry_);
+      likely = likely_place(key);
       if (!likely.empty()) likely = fmt::format("; as for '{}'{}", key, likely.replace(0, 1, ","));
     }
     pipeline_.warnings.push_back(
         fmt::format("{}: nothing refers to [{}], so that it changes nothing{}", to_string(table.at), table.key, likely));
   }
 
-  // "[train.optimizer]"; "" where no graph has such a stage.
+  // "[train.optimizer]"; "" if no graph has such a stage.
   std::string table_of_stage(const std::string& name) const {
     for (const GraphPlan& graph : pipeline_.graphs) {
       for (const StagePlan& stage : graph.stages) {
@@ -542,7 +558,7 @@ class PipelineReader {
     return {};
   }
 
-  // What --set adds must mean something: graphs, [run] and [network] are checked by those who read them.
+  // Keys added by --set must have an effect; the readers of graphs, [run] and [network] check theirs.
   void check_override(const Override& override, const Value& document) {
     const std::string& top = override.path.front();
     const Value* table = document.find(top);
@@ -562,7 +578,7 @@ class PipelineReader {
       return;
     }
     const std::string of_stage = table_of_stage(top);
-    std::string likely = override.path.size() == 1 ? likely_place_clause(top, root(), registry_) : std::string();
+    std::string likely = override.path.size() == 1 ? likely_place(top) : std::string();
     if (!of_stage.empty()) likely = fmt::format("; the table of that stage is {}", of_stage);
     errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top,
                                          likely.empty() ? nearest_clause(top, names) : likely));
@@ -573,12 +589,13 @@ class PipelineReader {
   Diagnostics& errors_;
   Pipeline pipeline_;
   DocumentSources sources_;
-  Value files_;  // all of them, without what --set says
+  Value files_;  // all files, without --set
   std::vector<Override> applied_;
   std::set<std::string> referred_;  // see resolve_document()
+  std::function<std::string(const std::string&)> likely_place_;
 };
 
-// What a user names: a file, the folder of a run that has left one, or a base file that is run as it is.
+// Resolves a user's argument: a file, the folder of a run with its file, or a base file run directly.
 std::string pipeline_file(const std::string& path) {
   std::error_code ignored;
   if (is_shipped_name(path) && (is_absent(path) || fs::is_directory(path, ignored))) {

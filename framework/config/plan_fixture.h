@@ -1,4 +1,4 @@
-// A folder with a network in it, stages that are described and never run, and pipelines read from text: for tests of the plan.
+// A folder with a network, stages that are described and never run, and pipelines read from text: for tests of the plan.
 #pragma once
 
 #include <gtest/gtest.h>

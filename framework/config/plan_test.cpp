@@ -1,4 +1,4 @@
-// What is read from a pipeline file.
+// Pipeline files and the plans read from them.
 #include <fmt/format.h>
 
 #include "config/plan_fixture.h"
@@ -40,7 +40,7 @@ TEST_F(Plan, KnowsWhereTheFileSaysWhat) {
   EXPECT_EQ(pipeline.place_of("checkpoint.every"), "p.toml");
 }
 
-// A word that a key declares is no secret, and a run that resumes with another one must be refused.
+// A declared choice is not secret, and a resumed run with another one must be refused.
 TEST_F(Plan, KeepsWordsOfTheEnvironmentAndNoOtherTextOfIt) {
   setenv("MILLRACE_TEST_BORDER", "constant", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   setenv("MILLRACE_TEST_ROOT", "pa55", 1);        // NOLINT(concurrency-mt-unsafe)
@@ -181,7 +181,7 @@ TEST_F(Plan, ResolvedFileCanBeReadAgain) {
   EXPECT_EQ(again.warnings, std::vector<std::string>()) << "the record has no variable that nothing refers to any more";
 }
 
-// Tables that would look like a stage's outside its graph, and like a graph without its flow.
+// Such tables would look like a stage's outside its graph, and like a graph without its flow.
 TEST_F(Plan, WhatIsResolvedHasNoTablesOfVariablesThatWereUsed) {
   const Pipeline first =
       load(train("[train.augment]\nflip_x = \"${augment.flip}\"\nborder = \"${words.batch.border}\"\n"

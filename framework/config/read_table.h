@@ -1,4 +1,4 @@
-// A top-level table such as [stop], read into its struct.
+// Reads a top-level table such as [stop] into its struct.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// Nothing for a table with mistakes, of which `errors` is told. `owner`: the table's name in messages, "[stop]".
+// Empty for a table with mistakes, which go to `errors`. `owner`: the table's name in messages, "[stop]".
 template <class Params>
 std::optional<Params> read_table(const Value& table, const std::string& owner, Diagnostics& errors) {
   ParamSet<Params> set;

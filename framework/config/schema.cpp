@@ -35,12 +35,12 @@ Json to_json(const Value& value) {
 Json required_keys(const std::vector<ParamInfo>& params) {
   Json required = Json::array();
   for (const ParamInfo& info : params) {
-    if (info.required && info.alternative.empty()) required.push_back(info.name);  // else another key may say it
+    if (info.required && info.alternative.empty()) required.push_back(info.name);  // otherwise another key may replace it
   }
   return required;
 }
 
-// Which keys a table must have, and the tables in it, where no other file gives them.
+// Required keys of a table, and of tables in it, for files that do not extend another.
 Json complete_schema(const std::vector<ParamInfo>& params) {
   const Json required = required_keys(params);
   Json tables = Json::object(), schema = Json::object();
@@ -56,7 +56,7 @@ Json complete_schema(const std::vector<ParamInfo>& params) {
 
 Json reference() { return {{"$ref", "#/definitions/reference"}}; }
 
-// Where a value may stand, a text may stand that computes it, or that takes it away from what a file extends.
+// In place of any value, a text may compute it, or remove it from an extended file.
 Json or_reference(const Json& schema) { return {{"anyOf", {schema, reference()}}}; }
 
 Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults);
@@ -75,7 +75,7 @@ Json pair_schema(const Json& element) {
 
 Json text_schema(const ParamInfo& info) { return info.choices.empty() ? Json{{"type", "string"}} : Json{{"enum", info.choices}}; }
 
-// What a single value of the parameter's type may be. `type`: as ParamInfo::type, without "list of".
+// The schema of a single value of the parameter's type. `type`: as in ParamInfo::type, without "list of".
 Json type_schema(const ParamInfo& info, std::string_view type) {
   if (type == "number" || type == "numbers") return number_schema(info, "number");
   if (type == "integer" || type == "integers") {
@@ -108,7 +108,7 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
     schema = object_schema(info.members, preset ? *preset : info.member_defaults);
   } else if (info.type == "list of tables") {
     schema = {{"type", "array"}, {"items", object_schema(info.members, info.member_defaults)}};
-    schema["items"]["required"] = required_keys(info.members);  // lists are given whole
+    schema["items"]["required"] = required_keys(info.members);  // lists are not merged
   } else if (info.type.starts_with(kList)) {
     schema = list_schema(info, std::string_view(info.type).substr(kList.size()));
   } else {
@@ -127,7 +127,7 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
   return schema;
 }
 
-// Keys and their types, but not which must be there: a file that extends another says only what it changes.
+// Keys and their types, but not required keys: a file that extends another contains only its changes.
 Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) {
   Json properties = Json::object();
   for (const ParamInfo& info : params) properties[info.name] = param_schema(info, defaults.find(info.name));
@@ -137,8 +137,7 @@ Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) 
 std::string definition(const std::string& stage) { return "stage-" + stage; }
 Json reference_to(const std::string& stage) { return {{"$ref", "#/definitions/" + definition(stage)}}; }
 
-// The keys of all optimizers, or of all losses. One that several have may be what any of them takes, and is described as the
-// first does.
+// The keys of all optimizers, or of all losses. A shared key accepts the values of each, and has the first one's description.
 template <class Types>
 Json keys_of_all(const char* kind, const Types& types) {
   Json all = Json::object();
@@ -152,7 +151,7 @@ Json keys_of_all(const char* kind, const Types& types) {
         continue;
       }
       Json& known = all[info.name];
-      if (!known.contains("anyOf")) continue;  // it may be anything already
+      if (!known.contains("anyOf")) continue;  // already accepts anything
       if (!described.contains("anyOf")) known.erase("anyOf");
       for (const Json& form : described.value("anyOf", Json::array())) {
         Json& forms = known["anyOf"];
@@ -169,12 +168,12 @@ Json names_of(const auto& types) {
   return names;
 }
 
-// A table that takes an optimizer takes its keys.
+// A table that names an optimizer has the optimizer's keys.
 void add_optimizers(Json& schema, const Registry& registry) {
   Json& properties = schema["properties"];
   const Json keys = keys_of_all("optimizer", registry.optimizers());
   for (const auto& [name, key] : keys.items()) {
-    if (!properties.contains(name)) properties[name] = key;  // the stage's own come first
+    if (!properties.contains(name)) properties[name] = key;  // the stage's own keys take precedence
   }
   properties["type"]["anyOf"] = {{{"enum", names_of(registry.optimizers())}}, reference()};
 }
@@ -206,7 +205,7 @@ Json stage_schema(const StageType& type, const Registry& registry) {
   return schema;
 }
 
-// A table for each observer, or whether it listens at all.
+// A table for each observer, or whether it is enabled.
 Json observers_schema(const Registry& registry) {
   Json properties = Json::object();
   for (const auto& [name, type] : registry.observers()) {
@@ -225,7 +224,7 @@ Json any_source(const Registry& registry) {
   return {{"type", "object"}, {"properties", keys_of_all("source", sources)}, {"additionalProperties", false}};
 }
 
-// A stage's table is checked by the type that it names, or else by its own name.
+// A stage's table is checked by its type, or else by its name.
 Json graph_schema(const Registry& registry) {
   Json by_name = {
       {"flow", or_reference({{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}})},
@@ -242,7 +241,7 @@ Json graph_schema(const Registry& registry) {
   for (const auto& [name, type] : registry.stages()) {
     by_name[name] = {{"if", {{"required", {"stage"}}}}, {"then", named}, {"else", reference_to(name)}};
   }
-  // Which source reads follows from [data] where it is not said.
+  // If the source is not named, it follows from [data].
   if (!by_name.contains("read"))
     by_name["read"] = {{"if", {{"required", {"stage"}}}}, {"then", named}, {"else", any_source(registry)}};
   for (auto& [name, key] : by_name.items()) {
@@ -251,7 +250,7 @@ Json graph_schema(const Registry& registry) {
   return {{"type", "object"}, {"properties", by_name}, {"additionalProperties", named}};
 }
 
-// What stages must have where no other file gives it: by the table's name, and by the type that it names.
+// Required keys of stages in files that do not extend another: by the table's name, and by its type.
 void add_complete_graph(Json& definitions, const Registry& registry) {
   Json by_name = Json::object(), cases = Json::array();
   for (const auto& [name, type] : registry.stages()) {
@@ -265,11 +264,11 @@ void add_complete_graph(Json& definitions, const Registry& registry) {
   Json complete_stage = Json::object();
   if (!cases.empty()) complete_stage["allOf"] = cases;
   definitions["complete-stage"] = complete_stage;
-  complete_stage["required"] = {"stage"};  // of a table that is not named as a type
+  complete_stage["required"] = {"stage"};  // for a table whose name is not a type
   definitions["complete-graph"] = {{"properties", by_name}, {"additionalProperties", complete_stage}};
 }
 
-// A table of the file that is no graph, such as [run]: its keys, and which of them must be there.
+// A table of the file other than graphs, such as [run]: its keys, and which of them are required.
 template <class Params>
 void add_table(const char* name, Json& all, Json& complete) {
   ParamSet<Params> set;
@@ -279,7 +278,7 @@ void add_table(const char* name, Json& all, Json& complete) {
   complete[name] = complete_schema(set.infos());
 }
 
-// Tables that are none of the above are graphs where they have a flow, and else variables.
+// All other tables are graphs if they have a flow, and otherwise variables.
 Json where_it_flows(const char* definition) {
   return {{"if", {{"type", "object"}, {"required", {"flow"}}}}, {"then", {{"$ref", std::string("#/definitions/") + definition}}}};
 }
@@ -300,7 +299,7 @@ std::string json_schema(const Registry& registry) {
   add_table<CheckpointParams>("checkpoint", all, complete);
   add_table<NetworkParams>("network", all, complete);
   all["network"].erase("additionalProperties");  // variables of the network
-  // A file that extends another may leave out what that one says, and its graphs need no flow.
+  // A file that extends another may leave out inherited keys, and its graphs need no flow.
   Json inherited = Json::object();
   for (const char* graph : {"train", "validate", "predict"}) inherited[graph] = or_reference({{"$ref", "#/definitions/graph"}});
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

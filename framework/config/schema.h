@@ -1,4 +1,4 @@
-// A JSON schema of pipeline files, for editors that complete and check TOML while it is written (Taplo, Even Better TOML).
+// A JSON schema of pipeline files, for editors that complete and check TOML (Taplo, Even Better TOML).
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// Everything that the registry knows: [run], [network], graphs, and each stage's parameters with type, range, default and text.
-// Wherever a value may stand, a text with a reference (${...}) may stand too.
+// Covers the whole registry: [run], [network], graphs, and each stage's parameters with type, range, default and text. In place
+// of any value, a text with a reference (${...}) is accepted.
 std::string json_schema(const Registry& registry);
 
 }  // namespace millrace

@@ -6,7 +6,7 @@
 
 #include "millrace/optimizer.h"
 
-namespace millrace {
+namespace millrace::schema_test {
 namespace {
 
 class Blur : public SampleTransform {
@@ -34,7 +34,7 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   const auto schema = nlohmann::json::parse(json_schema(registry));
   const auto& blur = schema["definitions"]["stage-blur"];
   EXPECT_EQ(blur["additionalProperties"], false);
-  EXPECT_FALSE(blur.contains("required"));  // a file that extends another need not say it
+  EXPECT_FALSE(blur.contains("required"));  // optional in a file that extends another
   const auto& complete = schema["definitions"]["complete-graph"]["properties"]["blur"]["else"];
   EXPECT_EQ(complete["required"], nlohmann::json::array({"radius"}));
   const auto& chance = blur["properties"]["chance"];
@@ -115,4 +115,4 @@ TEST(Schema, AStageWithAnOptimizerTakesTheKeysOfAllOptimizers) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::schema_test

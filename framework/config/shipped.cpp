@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kEnding = ".toml";
 
-// The library lies in lib, or one level deeper where a distribution keeps one folder for each architecture.
+// The library is in lib, or one level deeper on distributions with a folder for each architecture.
 std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
   std::vector<fs::path> folders = {beside / shelf.folder};
   if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {

@@ -1,8 +1,8 @@
-// Files that come with Millrace and are named without a path: networks, `use = "resnet18"`, and base files, which a pipeline
-// extends: `extends = "classify"`. They are files NAME.toml in
-//   1. the shelf's folder, such as `networks`, beside the file that names them,
-//   2. that folder in the one that MILLRACE_PIPELINES names,
-//   3. share/millrace/pipelines of the build or install tree that this library belongs to.
+// Files shipped with Millrace and named without a path: networks, `use = "resnet18"`, and base files, which a pipeline extends:
+// `extends = "classify"`. They are files NAME.toml in
+//   1. the shelf's folder, such as `networks`, next to the file that names them,
+//   2. that folder within MILLRACE_PIPELINES,
+//   3. share/millrace/pipelines of this library's build or install tree.
 // The first folder that has the name wins.
 #pragma once
 
@@ -16,20 +16,20 @@ namespace millrace {
 
 struct Shelf {
   const char* folder;
-  const char* what;  // is on it, in messages
+  const char* what;  // its content, in messages
 };
 inline constexpr Shelf kNetworks{"networks", "network"}, kBases{"recipes", "base file"};
 
-// Whether a text names such a file and not a path: it has no slash and does not end in ".toml".
+// Whether a text is such a name rather than a path: it has no slash and does not end in ".toml".
 bool is_shipped_name(std::string_view text);
 
-// The file; nothing when no folder has it. `folder`: of the file that names it.
+// The file; empty if no folder has it. `folder`: that of the file that names it.
 std::optional<std::string> find_shipped(const Shelf& shelf, const std::string& name, const std::filesystem::path& folder);
 
-// All there are, by name: where the first folder has each.
+// All of them by name, each from the first folder that has it.
 std::map<std::string, std::string> shipped_files(const Shelf& shelf, const std::filesystem::path& folder);
 
-// What a message says of a name that no folder has: the nearest one, and all there are.
+// The message for an unknown name: the nearest one, and all available ones.
 std::string no_such_name(const Shelf& shelf, const std::string& name, const std::filesystem::path& folder);
 
 }  // namespace millrace

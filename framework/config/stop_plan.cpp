@@ -15,11 +15,11 @@ template <class Params>  // with a key `figure`
 void describe_threshold(ParamSet<Params>& set) {
   set.add("threshold", &ThresholdParams::threshold)
       .range(0)
-      .text("how much better a figure must be than the best one to count as better")
+      .text("least change that counts as an improvement")
       .only_with("figure");
   set.add("threshold_mode", &ThresholdParams::threshold_mode)
       .choices({"relative", "absolute"})
-      .text("relative: `threshold` is a share of the best figure; absolute: an amount")
+      .text("relative: `threshold` is a share of the best value; absolute: an amount")
       .only_with("threshold");
 }
 
@@ -28,31 +28,31 @@ Threshold threshold_of(const ThresholdParams& params) { return {params.threshold
 }  // namespace
 
 void StopParams::describe(ParamSet<StopParams>& set) {
-  set.add("figure", &StopParams::figure).text("\"validate.accuracy\": ends the run when this figure improves no more");
+  set.add("figure", &StopParams::figure).text("\"validate.accuracy\": the run ends when this metric stops improving");
   set.add("patience", &StopParams::patience)
       .range(1)
       .unit("passes")
-      .text("without a better figure, after which the run ends")
+      .text("passes without improvement before the run ends")
       .only_with("figure");
   describe_threshold(set);
-  set.add("max_time", &StopParams::max_time).text("\"2 hours\": ends the run when it has taken so long");
+  set.add("max_time", &StopParams::max_time).text("\"2 hours\": time limit of the run");
   set.add("max_steps", &StopParams::max_steps)
       .range(0)
       .unit("steps")
-      .text("ends the run after so many; schedules stay those of the whole run. 0: no limit");
+      .text("step limit; schedules still cover the whole run. 0: no limit");
 }
 
 void PlateauParams::describe(ParamSet<PlateauParams>& set) {
   set.add("figure", &PlateauParams::figure)
       .required()
-      .text("\"validate.loss\": lowers the learning rate when this figure improves no more, whatever the schedule");
+      .text("\"validate.loss\": lowers the learning rate when this metric stops improving, whatever the schedule");
   set.add("patience", &PlateauParams::patience)
       .range(1)
       .unit("passes")
-      .text("without a better figure before the rate falls; then the count starts again");
-  set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("that the rate is multiplied by each time");
-  set.add("min_factor", &PlateauParams::min_factor).range(0, 0.999999).text("least share of the schedule's rate that is left");
-  set.add("cooldown", &PlateauParams::cooldown).range(0).unit("passes").text("after each time, in which nothing is counted");
+      .text("passes without improvement before the rate falls; counting then restarts");
+  set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("factor on the rate each time");
+  set.add("min_factor", &PlateauParams::min_factor).range(0, 0.999999).text("lowest share of the schedule's rate");
+  set.add("cooldown", &PlateauParams::cooldown).range(0).unit("passes").text("passes after each reduction that are not counted");
   describe_threshold(set);
 }
 
@@ -82,7 +82,7 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
 
 namespace {
 
-// What a figure changes in the rest of a run. One of the run's end comes too late for that.
+// A metric that affects the rest of a run. One measured at the run's end would come too late.
 std::optional<FigurePlan> plan_figure_of_many(const Value& table, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   const Value& value = *table.find("figure");
   std::optional<FigurePlan> figure = plan_figure("figure", value, graphs, errors);
@@ -117,7 +117,7 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   plan.threshold = threshold_of(*params);
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
-  const bool is_empty = stop->table().empty() && errors.empty();  // a key that belongs elsewhere was taken out
+  const bool is_empty = stop->table().empty() && errors.empty();  // a misplaced key was removed
   if (is_empty) errors.add(stop->at(), "[stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
   if (const Value* time = stop->find("max_time")) {
     std::string hint;

@@ -1,5 +1,5 @@
-// The figures that a run looks at: to end before its last step, to lower its learning rate, and to keep its best weights: [stop],
-// [plateau] and run.best.
+// Metrics that control a run: when it ends early ([stop]), when it lowers its learning rate ([plateau]), and which weights it
+// keeps as the best (run.best).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace millrace {
 
 struct GraphPlan;
 
-// A figure that a graph reports: "validate.accuracy". Of the main graph: that of an epoch.
+// A metric that a graph reports: "validate.accuracy". For the main graph: that of an epoch.
 struct FigurePlan {
   std::string graph, name;
   Position at;
@@ -22,19 +22,19 @@ struct FigurePlan {
   std::string text() const { return graph + "." + name; }
 };
 
-// How much better a value must be than the best one to count as an improvement.
+// By how much a value must exceed the best one to count as an improvement.
 struct Threshold {
   double least = 0;
   bool is_relative = true;  // `least` is a share of the best value
 };
 
-// The keys of a Threshold, as they are written.
+// The keys of a Threshold, as written.
 struct ThresholdParams {
   double threshold = 0;
   std::string threshold_mode = "relative";
 };
 
-// [stop], as it is written.
+// [stop], as written.
 struct StopParams : ThresholdParams {
   std::string figure;
   std::int64_t patience = 5;  // passes
@@ -52,7 +52,7 @@ struct StopPlan {
   std::uint64_t max_steps = 0;  // 0: no limit
 };
 
-// [plateau], as it is written.
+// [plateau], as written.
 struct PlateauParams : ThresholdParams {
   std::string figure;
   std::int64_t patience = 5;  // passes
@@ -63,11 +63,11 @@ struct PlateauParams : ThresholdParams {
 };
 
 struct PlateauPlan {
-  std::optional<FigurePlan> figure;  // nothing: no [plateau]
+  std::optional<FigurePlan> figure;  // empty: no [plateau]
   std::uint64_t patience = 0;        // passes of figure->graph without a better value
-  double factor = 1;                 // that the learning rate is multiplied by then
-  double min_factor = 0;             // of all these factors together
-  std::uint64_t cooldown = 0;        // passes after a lower rate that are not counted
+  double factor = 1;                 // then multiplies the learning rate
+  double min_factor = 0;             // lower limit for the product of all factors
+  std::uint64_t cooldown = 0;        // passes after a lowered rate that do not count
   Threshold threshold = {};
 };
 
@@ -77,8 +77,8 @@ PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& gra
 // `stop`: the table, or null. Mistakes go to `errors`.
 StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors);
 
-// `value`: the text "graph.figure", under the key `key`. Nothing for a mistake, of which `errors` is told. Which figures a graph
-// has is known when its loss is made: prepare() checks the name.
+// `value`: the text "graph.figure", under the key `key`. Empty after a mistake, which is in `errors`. A graph's metrics are known
+// only once its loss is made: prepare() checks the name.
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
                                       Diagnostics& errors);
 

@@ -53,7 +53,7 @@ TEST_F(StopTable, APlateauIsATableOfItsOwn) {
             "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
   EXPECT_EQ(
       mistakes_with("[plateau]\npatience = 3\n"),
-      "p.toml:16:1: [plateau] needs 'figure': \"validate.loss\": lowers the learning rate when this figure improves no more, "
+      "p.toml:16:1: [plateau] needs 'figure': \"validate.loss\": lowers the learning rate when this metric stops improving, "
       "whatever the schedule");
 }
 

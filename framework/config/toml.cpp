@@ -1,8 +1,8 @@
-// The only source that knows toml++.
+// The only source that uses toml++.
 //
-// Its tests for kinds of characters reach what they call unreachable for some, U+FE0F among them (found by fuzzing; 3.3.0). Such
-// a character is not of the kind. And its parser assumes what it checks right after, and what "[=" contradicts. 3.4 has both, in
-// headers whose names end in .hpp.
+// Its tests for kinds of characters reach code marked unreachable for some characters, such as U+FE0F (found by fuzzing; 3.3.0).
+// Such a character is not of the kind. Its parser also assumes a condition that it checks right afterwards, and that "[="
+// violates. 3.4 has both defects, in headers whose names end in .hpp.
 #if __has_include(<toml++/toml.hpp>)
 #include <toml++/impl/forward_declarations.hpp>
 #else
@@ -46,7 +46,7 @@ Value convert_table(const toml::table& table, const FileName& file, Diagnostics&
   for (const auto& [key, node] : table) {
     members.push_back({std::string(key.str()), position(file, key.source()), convert(node, file, errors)});
   }
-  // toml++ sorts by name; a file has an order of its own.
+  // toml++ sorts by name; a file has its own order.
   std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
     return std::tie(a.at.line, a.at.column) < std::tie(b.at.line, b.at.column);
   });
@@ -74,7 +74,7 @@ std::string_view text_of_line(std::string_view text, std::size_t number) {
   return text.substr(0, text.find('\n'));
 }
 
-// What is most often meant by a line that is no TOML; "": that is not known.
+// The likely intent of a line that is not TOML; "": unknown.
 std::string hint_for_line(std::string_view line, std::string_view mistake) {
   if (mistake.find("utf-8") != mistake.npos) return "; save the file as UTF-8";
   if (mistake.find("parsing boolean") != mistake.npos) return "; true and false have small letters";

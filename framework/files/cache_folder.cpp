@@ -13,7 +13,7 @@ namespace {
 fs::path folder_of(const char* variable, const char* ours) {
   const char* folder = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
   const bool is_empty = folder == nullptr || *folder == '\0';
-  if (!is_empty && *folder != '/' && *ours == '\0')  // XDG's own rule is that others are ignored
+  if (!is_empty && *folder != '/' && *ours == '\0')  // XDG specifies that relative paths are ignored
     fail(ErrorKind::usage, "{} = '{}': expected an absolute path, which is the same for all programs", variable, folder);
   return is_empty || *folder != '/' ? fs::path() : fs::path(folder) / ours;
 }

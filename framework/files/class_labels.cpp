@@ -27,7 +27,7 @@ std::string readings(const std::vector<std::string>& labels, const std::vector<s
   return labels.size() > kMostNamed ? text + ", ..." : text;
 }
 
-// A class is called by a number that is not its position.
+// Whether a class's name is a number other than its position.
 bool may_be_confused(const std::vector<std::string>& classes) {
   for (std::size_t at = 0; at < classes.size(); ++at) {
     const auto number = position_of_label(classes[at]);
@@ -50,7 +50,7 @@ std::optional<std::int32_t> position_of_label(std::string_view label) {
 LabelMeaning meaning_of_labels(const std::vector<std::string>& labels, const std::vector<std::string>& classes, LabelsAre which) {
   std::map<std::string_view, std::int32_t> numbers;
   for (const std::string& name : classes) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
-  std::vector<std::int32_t> names, positions;  // by label; -1: it is none
+  std::vector<std::int32_t> names, positions;  // by label; -1: none
   for (const std::string& label : labels) {
     const auto name = numbers.find(label);
     const auto position = position_of_label(label);

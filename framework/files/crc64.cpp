@@ -12,7 +12,7 @@ constexpr std::uint64_t kPolynomial = 0xc96c5795d7870f42;
 constexpr std::size_t kSlices = 8;
 using Tables = std::array<std::array<std::uint64_t, 256>, kSlices>;
 
-// [s][b]: what byte b does to the sum when s bytes follow it, so that eight bytes are looked up at once.
+// [s][b]: contribution of byte b when s bytes follow it, for looking up eight bytes at once.
 constexpr Tables make_tables() {
   Tables tables{};
   for (std::size_t byte = 0; byte < 256; ++byte) {

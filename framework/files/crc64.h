@@ -1,4 +1,4 @@
-// CRC-64/XZ: ECMA-182's polynomial, reflected, as xz has it. It finds damage, not forgery.
+// CRC-64/XZ: ECMA-182's polynomial, reflected, as in xz. It detects damage, not forgery.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// The checksum of the bytes that it was given, one after the other.
+// The checksum of bytes added one after the other.
 class Crc64 {
  public:
   void add(const void* data, std::size_t bytes);

@@ -19,7 +19,7 @@ struct PartWord {
   std::string_view word;
   DataPart part;
 };
-// By rank. A word stands before those that it begins with.
+// By rank. A word comes before its prefixes.
 constexpr std::array kPartWords{PartWord{"training", DataPart::train},      PartWord{"trainval", DataPart::other},
                                 PartWord{"train", DataPart::train},         PartWord{"validation", DataPart::validate},
                                 PartWord{"validate", DataPart::validate},   PartWord{"valid", DataPart::validate},
@@ -27,7 +27,7 @@ constexpr std::array kPartWords{PartWord{"training", DataPart::train},      Part
                                 PartWord{"evaluation", DataPart::validate}, PartWord{"eval", DataPart::validate},
                                 PartWord{"holdout", DataPart::validate},    PartWord{"testing", DataPart::validate},
                                 PartWord{"test", DataPart::validate},       PartWord{"fold", DataPart::other}};
-// Words beside them that tell nothing apart.
+// Additional words without meaning.
 constexpr std::array kFillers{"set"sv,  "data"sv, "dataset"sv, "images"sv, "image"sv,
                               "imgs"sv, "img"sv,  "split"sv,   "part"sv,   "samples"sv};
 
@@ -45,7 +45,7 @@ std::vector<std::string_view> words_of(std::string_view text) {
   return words;
 }
 
-// The part that a word names, alone or with a filler: trainset.
+// The part named by a word, alone or with a filler: trainset.
 std::optional<PartName> part_of_word(std::string_view word) {
   for (std::size_t i = 0; i < kPartWords.size(); ++i) {
     if (word.starts_with(kPartWords[i].word) && is_filler(word.substr(kPartWords[i].word.size())))
@@ -54,7 +54,7 @@ std::optional<PartName> part_of_word(std::string_view word) {
   return std::nullopt;
 }
 
-// Letters from U+00C0 on without their accents, and these: 'A' is U+0300.
+// Base letters of the characters from U+00C0 on, and their accents: 'A' is U+0300.
 constexpr std::string_view kBases =
     "AAAAAA?CEEEEIIII?NOOOOO??UUUUY??aaaaaa?ceeeeiiii?nooooo??uuuuy?yAaAaAaCcCcCcCcDd??EeEeEeEeEeGgGgGgGgHh??IiIiIiIiI???JjKk?"
     "LlLlLl????NnNnNn???OoOoOo??RrRrRrSsSsSsSsTtTt??UuUuUuUuUuUuWwYyYZzZzZz?";
@@ -64,7 +64,7 @@ constexpr std::string_view kAccents =
     "MM????BBhhMM???EEGGLL??BBhhMMBBCChhMMhhMM??DDEEGGKKLLiiCCCCIBBHHMM?";
 static_assert(kBases.size() == kAccents.size());
 
-// Small letters, and each accent behind its letter as a byte from 0x80 on.
+// In lower case, with each accent after its letter as a byte from 0x80 on.
 std::string base_text(std::string_view text) {
   constexpr std::uint32_t kFirstLetter = 0xc0, kFirstAccent = 0x300, kEndOfAccents = 0x370;
   std::string base;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 void sync_folder(const fs::path& folder) {
   const int handle = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0 && errno == EACCES) return;  // it may be written and not listed
+  if (handle < 0 && errno == EACCES) return;  // it may be writable but not listable
   const int cause = handle < 0 || ::fsync(handle) != 0 ? errno : 0;
   if (handle >= 0) ::close(handle);
   if (cause == 0 || cause == EINVAL || cause == ENOTSUP) return;
@@ -30,7 +30,7 @@ void sync_folder(const fs::path& folder) {
 }
 
 void make_folder(const fs::path& folder, std::error_code& error) {
-  fs::path there = folder.parent_path();  // what was there, and the folder's parent at least
+  fs::path there = folder.parent_path();  // the existing part, and at least the folder's parent
   std::error_code ignored;
   while (!there.empty() && there.has_relative_path() && !fs::exists(there, ignored)) there = there.parent_path();
   fs::create_directories(folder, error);
@@ -49,7 +49,7 @@ bool is_special_file(const fs::path& path) {
 
 namespace {
 
-// "NAME.new-PID", and this machine has no such process.
+// Whether the name is "NAME.new-PID", and this machine has no such process.
 bool is_abandoned(std::string_view name, std::span<const std::string_view> endings) {
   constexpr std::string_view kMark = ".new-";
   const std::size_t mark = name.rfind(kMark);

@@ -1,4 +1,4 @@
-// What stands in a folder, where it matters whether nothing does or nothing can be read.
+// Lists folders, distinguishing missing ones from unreadable ones.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// The names in a folder, in no order; none where there is no such folder. Throws Error(run) that names the folder and the cause.
+// The names in a folder, unordered; empty if the folder does not exist. Throws Error(run) naming the folder and the cause.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-// False: there is no such folder. Throws Error(run) where that cannot be told.
+// False if the folder does not exist. Throws Error(run) if that cannot be determined.
 bool has_folder(const std::filesystem::path& folder);
 
 }  // namespace millrace

@@ -23,7 +23,7 @@
 namespace millrace {
 namespace {
 
-// What a library leaves as it is and could control a terminal, in JSON's own way: \u009b.
+// Escapes characters that the library leaves but that could control a terminal, as JSON does: \u009b.
 std::string without_controls(const std::string& quoted) {
   std::string out;
   for (std::string_view rest = quoted; !rest.empty();) {
@@ -45,7 +45,7 @@ void cut_incomplete_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const std::size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
-  std::error_code ignored;                         // a lost line does less harm than a run that ends
+  std::error_code ignored;                         // a lost line does less harm than an ended run
   if (whole < text.size()) std::filesystem::resize_file(path, whole, ignored);
 }
 
@@ -94,7 +94,7 @@ void LineFile::write(std::string_view line) {
   write_waiting();
 }
 
-// Whatever a disk takes of the lines, whole ones stay.
+// Even if a write is cut short, the file keeps whole lines.
 void LineFile::write_waiting() {
   if (whole_ >= 0 && !cut_torn_line()) return tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
   std::size_t taken = 0;
@@ -117,14 +117,14 @@ void LineFile::write_waiting() {
   tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
 }
 
-// Before more is appended. False: half a line stays for now, and errno says why.
+// Call before appending more. Returns false, with errno set, if half a line stays for now.
 bool LineFile::cut_torn_line() {
   if (::ftruncate(file_, whole_) != 0) return false;
   whole_ = -1;
   return true;
 }
 
-// Half a line that waits begins again in another file.
+// A partially written line starts again in the new file.
 void LineFile::follow_path() {
   if (is_still_at(file_, path_)) return;
   const std::string moved = fmt::format("'{}' was moved away or removed", path_);
@@ -137,7 +137,7 @@ void LineFile::follow_path() {
   if (!std::exchange(told_of_moving_, true)) warn_(moved + ": lines from here on are in a new file of this name");
 }
 
-// A name is safe once its folder is on the disk, which is done with the first lines.
+// A name is safe once its folder is on disk, which happens with the first lines.
 void LineFile::sync() {
   follow_path();
   if (!waiting_.empty()) write_waiting();

@@ -213,7 +213,7 @@ TEST(LineFile, NamesAFileThatCannotBeMade) {
   }
 }
 
-// To open a pipe, or to read a device, may take for ever.
+// Opening a pipe, or reading a device, may block forever.
 TEST(LineFile, RefusesWhatIsNoFile) {
   const std::string pipe = testing::TempDir() + fmt::format("/millrace-lines-{}", ::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);

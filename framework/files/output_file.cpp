@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 18;
 
-// What is there of a folder that is yet to be made.
+// The nearest existing parent of a folder to be made.
 std::filesystem::path nearest_folder(std::filesystem::path folder) {
   std::error_code ignored;
   while (!folder.empty() && folder.has_relative_path() && !std::filesystem::exists(folder, ignored))
@@ -32,7 +32,7 @@ std::filesystem::path nearest_folder(std::filesystem::path folder) {
   return folder.empty() ? "." : folder;
 }
 
-// Permissions do not say it all: /proc and a disk mounted for reading take nothing from root either.
+// Permissions are not enough: even root cannot write to /proc or a read-only disk.
 bool takes_files(const std::filesystem::path& folder) {
   std::string trial = (folder / ".new-XXXXXX").string();
   if (::mkdtemp(trial.data()) == nullptr) return false;
@@ -95,7 +95,7 @@ void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
   }
 }
 
-// It has its own name only when nothing more can go wrong with its bytes.
+// The file gets its final name only when its bytes can no longer fail.
 void OutputFile::seal() {
   if (file_ < 0) return;
   flush();
@@ -180,12 +180,12 @@ std::string output_path(const StageSite& site, std::string_view key, const std::
 
 std::string output_folder(const StageSite& site, std::string_view key, const std::string& folder, std::string_view file) {
   const std::filesystem::path path = output_path(site, key, fmt::format("{}/{}", folder, file));
-  // Programs of another machine may write there too: this one does not know their processes.
+  // Programs of another machine may write there too, whose processes are unknown here.
   remove_abandoned_files(path.parent_path(), kOutputEndings, std::chrono::hours(1));
   return path.parent_path().string();
 }
 
-// Without memory of its own: it runs for each sample.
+// Allocates nothing, since it runs for each sample.
 void append_csv(std::string& line, std::string_view field) {
   const std::size_t begin = line.size();
   append_cell(line, field);

@@ -79,7 +79,7 @@ TEST(OutputFiles, TakeTheirPlacesTogether) {
   EXPECT_EQ(content(first), "new");
 }
 
-// A full disk must not end the training beside which they are written.
+// A full disk must not end a simultaneous training.
 TEST(OutputFiles, EndNoTraining) {
   const testkit::TestFolder folder;
   folder.write("a.csv", "old");
@@ -125,7 +125,7 @@ TEST(OutputFile, NamesAFileThatCannotBeMade) {
   }
 }
 
-// The cause was that of the file, "No such file or directory", and not that of its folder.
+// The cause used to be that of the file, "No such file or directory", instead of that of its folder.
 TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
   try {
     OutputFile file("/proc/self/no/a.bin");
@@ -147,7 +147,7 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
 }
 
-// As a run that was killed in its evaluation leaves them, also outside of its own folder.
+// Leftovers of a run that was killed in its evaluation, including those outside its own folder.
 TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
   const testkit::TestFolder folder;
   const StageSite context;
@@ -183,7 +183,7 @@ TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
   EXPECT_EQ(field("two\nlines"), "two\\x0alines") << "a row is a line";
 }
 
-// Names are bytes that others chose, and tables are opened in spreadsheets.
+// Names are untrusted bytes, and tables are opened in spreadsheets.
 TEST(Csv, NoNameIsAFormulaOrControlsATerminalAndEachCanBeHadBack) {
   const auto field = [](std::string_view text) {
     std::string line;
@@ -220,7 +220,7 @@ TEST(Csv, EachColumnHasANameOfItsOwn) {
   EXPECT_EQ(csv_head({"=a", "\\x3da"}), "\\x3da,\\x3da_2\r\n") << "as they are written";
 }
 
-// Beside the library that the framework reads JSON with.
+// Compares with the library that the framework uses to read JSON.
 TEST(Json, IsReadAsTheSameTextAndControlsNoTerminal) {
   std::vector<std::string> texts = {"",
                                     "plain",

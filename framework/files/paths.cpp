@@ -42,6 +42,12 @@ std::string file_url_path(std::string_view url) {
   return *std::move(decoded);
 }
 
+std::string local_path(std::string_view what, std::string_view path) {
+  std::string local = file_url_path(path);
+  if (local.find("://") == local.npos || path.starts_with("file://")) return local;
+  fail(ErrorKind::usage, "{}: '{}' is a URL, and files are written into a folder of this machine: name one", what, local);
+}
+
 std::string why_unreachable(const fs::path& path) {
   std::error_code error, no_link;
   const fs::file_type type = fs::status(path, error).type();

@@ -9,7 +9,7 @@
 namespace millrace {
 
 bool matches(std::string_view pattern, std::string_view name) {
-  // After a mismatch, the last star takes one character more.
+  // After a mismatch, the last star consumes one character more.
   std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
   while (n < name.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -30,7 +30,7 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 bool LeavesOut::operator()(std::string_view path) {
   bool leaves_out = false;
-  for (std::size_t i = 0; i < patterns_.size(); ++i) {  // each: those behind the first that fits are asked too
+  for (std::size_t i = 0; i < patterns_.size(); ++i) {  // check all of them, even after a match
     if (!matches(patterns_[i], path)) continue;
     fits_[i] = 1;
     leaves_out = true;

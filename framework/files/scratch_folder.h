@@ -1,13 +1,13 @@
-// A folder among the system's temporary ones, for what only a path can be given of.
+// A temporary folder, for libraries that accept only paths.
 #pragma once
 
 #include <filesystem>
 
 namespace millrace {
 
-std::filesystem::path make_scratch_folder(const char* what);  // that stays. Throws as ScratchFolder does
+std::filesystem::path make_scratch_folder(const char* what);  // not removed. Throws like ScratchFolder
 
-// Gone with the object, and all that is in it.
+// Removed with the object, including its content.
 class ScratchFolder {
  public:
   explicit ScratchFolder(const char* what);  // "weights": part of its name. Throws Error(run)

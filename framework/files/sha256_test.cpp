@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The examples of FIPS 180-4.
+// Examples from FIPS 180-4.
 TEST(Sha256, IsThatOfTheStandardForAnyPieces) {
   if (!has_sha256()) {
     EXPECT_THROW(Sha256(), Error);

@@ -35,7 +35,7 @@ void write_to_stderr(std::string_view text) noexcept {
   }
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
-  std::clearerr(stderr);  // the next text may find room again
+  std::clearerr(stderr);  // the next text may succeed
 }
 
 }  // namespace millrace

@@ -18,7 +18,7 @@ TEST(StandardError, TakesATextAsItIs) {
 
 TEST(StandardError, IndentsWhatBelongsToTheLineBefore) { EXPECT_EQ(with_indented_lines("a\n  b\nc"), "a\n    b\n  c"); }
 
-// Calls work while standard error is what `path` leads to, or nothing at all.
+// Runs `work` while standard error is the file at `path`, or closed.
 template <class Work>
 void with_stderr(const char* path, const Work& work) {
   const int kept = ::dup(STDERR_FILENO);

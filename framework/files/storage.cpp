@@ -1,6 +1,7 @@
 #include "millrace/storage.h"
 
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -28,6 +29,17 @@ std::unique_ptr<Storage::Writer> Storage::write(const std::string& url) { only_r
 void Storage::remove(const std::string& url) { only_reads(url); }
 
 bool Storage::is_empty(const std::string& url) { only_reads(url); }
+
+bool means_absent(const Error& error, std::string_view url) {
+  if (error.kind() != ErrorKind::data) return false;
+  const std::string_view scheme = url_scheme(url), message = error.message();
+  if (scheme == "file") return is_absent(file_url_path(url));
+  constexpr std::string_view kBeforeStatus = "': HTTP ";
+  const std::size_t at = message.find(kBeforeStatus);
+  if (scheme == "http" || scheme == "https" || at == message.npos) return true;
+  const std::string_view status = message.substr(at + kBeforeStatus.size(), 3);
+  return status == "404" || status == "410";
+}
 
 std::string_view url_scheme(std::string_view url) {
   const std::size_t at = url.find("://");

@@ -8,11 +8,12 @@
 #include "millrace/sample.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/paths.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
 
-// What a storage has to do, and no more.
+// A minimal storage.
 class ReadOnlyStorage final : public Storage {
  public:
   void list(const std::string&, const std::function<void(Object)>&) override {}
@@ -35,6 +36,22 @@ TEST(Storage, ThatOnlyReadsSaysSo) {
       EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// only reads");
     }
   }
+}
+
+TEST(Storage, ThatRefusesDoesNotSayThatThereIsNothing) {
+  const auto says = [](const std::string& url, const std::string& cause, ErrorKind kind = ErrorKind::data) {
+    return means_absent(Error(kind, fmt::format("cannot read '{}': {}", url, cause)), url);
+  };
+  const std::string bucket = "s3://bucket/classes.txt", web = "https://host/classes.txt";
+  EXPECT_TRUE(says(bucket, "HTTP 404 NoSuchKey (there is no such object at host)"));
+  EXPECT_FALSE(says(bucket, "HTTP 403 AccessDenied: HTTP 404 may be meant"));
+  EXPECT_FALSE(says(bucket, "HTTP 301 PermanentRedirect (the bucket lies in the region 'b')"));
+  EXPECT_TRUE(says("other://bucket/x", "there is none"));
+  EXPECT_TRUE(says(web, "HTTP 404 (there is no such file)"));
+  EXPECT_TRUE(says(web, "HTTP 403 (the server does not allow it)"));
+  for (const std::string& url : {bucket, web}) EXPECT_FALSE(says(url, "HTTP 404", ErrorKind::unreachable));
+  EXPECT_TRUE(says("/nowhere/classes.txt", "No such file or directory"));
+  EXPECT_FALSE(says("/proc/self/status", "Permission denied")) << "it is there";
 }
 
 TEST(CacheFolder, IsTheFirstThatIsNamedWhole) {
@@ -61,6 +78,10 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(file_url_path("file:///data/my%20photos/%C3%A4%25.jpg"), "/data/my photos/\xc3\xa4%.jpg");
   EXPECT_EQ(file_url_path("/data/my%20photos"), "/data/my%20photos") << "a path, in which nothing is encoded";
   EXPECT_EQ(file_url_path("s3://bucket/a%20b"), "s3://bucket/a%20b");
+  EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
+  EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
+  EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
+               "--out: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }

@@ -1,4 +1,4 @@
-// What all parts of a running graph share: the oneTBB graph, the first error, and the count of what is away from home.
+// Shared by all parts of a running graph: the oneTBB graph, the first error, and the count of packets away from home.
 #pragma once
 
 #include <oneapi/tbb/flow_graph.h>
@@ -14,10 +14,10 @@
 
 namespace millrace::flow {
 
-// Batches and step tokens under way: the graph does not count as finished while one is out. After an error they may never come
-// home (a join may wait for a packet that was dropped), so the count can be given up. Thread-safe.
+// Batches and step tokens in flight: the graph is not finished while one is out. After an error some may never return (a join
+// may wait for a dropped packet), so the count can be abandoned. Thread-safe.
 //
-// home() is the last thing its caller may do with the graph: once nothing is out, wait() may return and the graph be destroyed.
+// home() must be the caller's last use of the graph: when nothing is out, wait() may return and the graph be destroyed.
 class Credits {
  public:
   explicit Credits(tbb::flow::graph& graph) : graph_(&graph) {}
@@ -38,8 +38,8 @@ class Credits {
     graph_->release_wait();
   }
 
-  // Keeps the graph from ending while a caller that holds only a credit uses it: another thread may give up the credit at any
-  // moment. False: the credit was given up, and the graph may be gone.
+  // Keeps the graph alive while a caller that holds only a credit uses it: another thread may abandon the credit at any moment.
+  // False: it was abandoned, and the graph may be gone.
   class Stay {
    public:
     explicit Stay(Credits& credits) : credits_(credits), stays_(credits.begin_stay()) {}
@@ -79,9 +79,9 @@ class Credits {
 };
 
 struct Core {
-  tbb::flow::graph graph;  // bound to the arena in which the Core is made
+  tbb::flow::graph graph;  // bound to the arena that is current at construction
 
-  // Until nothing is under way or held.
+  // Waits until nothing is in flight or held.
   void wait() {
     graph.wait_for_all();
     acquired(this);

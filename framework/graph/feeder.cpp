@@ -42,7 +42,7 @@ class Feeder::CirculatingBatch final : public Batch, public Guarded {
     weights = slot_weights_.data();
   }
 
-  // Whatever was known of the step before is forgotten.
+  // Resets the state of the previous step.
   void forget() {
     source_maps = slot_source_maps_.data();
     std::fill(slot_source_maps_.begin(), slot_source_maps_.end(), SourceMap{});
@@ -58,7 +58,7 @@ class Feeder::CirculatingBatch final : public Batch, public Guarded {
     slots_[index].reset(key, slot, target, slot_of(target_memory_, target.shape(image), target_guards_, index));
   }
 
-  bool was_complete = false;  // it has been through the stages before the steps
+  bool was_complete = false;  // it has passed the stages before the steps
 
   std::string damage(std::uint32_t begin, std::uint32_t slots) const override {
     for (std::uint32_t slot = begin; slot < begin + slots; ++slot) {
@@ -81,18 +81,18 @@ class Feeder::CirculatingBatch final : public Batch, public Guarded {
     if (const std::shared_ptr<Feeder> feeder = home_.lock()) {
       feeder->home(this);
     } else {
-      delete this;  // outlived a graph that ended with an error
+      delete this;  // outlived a graph that failed
     }
   }
 
  private:
-  // With GraphOptions::guard, stages that work on samples get slots apart from each other; `batch` copies from there into the
-  // memory that devices read. Else empty.
+  // With GraphOptions::guard, sample stages get separate slots; `batch` copies from there into the memory that devices read.
+  // Else empty.
   struct Guards {
     GuardedMemory slots, whole;
   };
 
-  // For `bytes` of each slot; none where the shape varies.
+  // For `bytes` per slot; none if the shape varies.
   std::shared_ptr<std::uint8_t[]> buffer(const FeederPlan& plan, std::size_t bytes, Guards& guards) const {
     const std::size_t all = image.is_static() ? bytes * plan.spec.size : 0;
     if (all == 0) return nullptr;
@@ -131,7 +131,7 @@ struct Feeder::Filling {
 
   Ref<Batch> batch;
   std::uint32_t chunk;
-  std::atomic<std::uint32_t> next{0};  // the first slot that no thread reads yet
+  std::atomic<std::uint32_t> next{0};  // the first unclaimed slot
 };
 
 Feeder::Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan)
@@ -237,7 +237,7 @@ void Feeder::dispatch() {
   }
 }
 
-// On an I/O thread, as its samples came from.
+// Runs on an I/O thread, like reading.
 void Feeder::send_again(CirculatingBatch* batch, std::uint64_t step) {
   batch->step = step;
   batch->epoch = step / plan_.options.steps_per_epoch;
@@ -276,7 +276,7 @@ void Feeder::post(std::function<void()> work) {
   io_.post([this, &graph = core_.graph, work = std::move(work)]() mutable {
     work();
     --reading_;
-    work = nullptr;  // lets go of the batch before the graph may end
+    work = nullptr;  // releases the batch before the graph may end
     graph.release_wait();
   });
 }
@@ -322,7 +322,7 @@ void Feeder::trace_read(const Batch& batch, std::uint32_t slot, std::uint32_t sl
          .slots = slots});
 }
 
-// The other processes have the whole batch. The step takes place here as well.
+// The other processes have the whole batch. The step still runs here.
 void Feeder::send_empty(const Filling& filling) {
   if (core_.failed() || stopped_) return;
   Packet packet;
@@ -391,8 +391,8 @@ void Feeder::fetch(Sample& sample) const {
       sample.content = hash_bytes(sample.numbers.data(), sample.numbers.size() * sizeof(float), sample.content);
     }
   }
-  // A cache holds the label that came to it, as `only` numbered it, and its file may be that of a run with another `only` or
-  // none. What the source does not know without reading, no `only` has numbered.
+  // A cache holds labels as numbered by `only`, and its file may come from a run with another `only` or none.
+  // Labels that the source learns only by reading were never renumbered.
   const std::int32_t listed = sample.cached ? source_.label(sample.key.index) : -1;
   sample.label = order_.label(listed >= 0 ? listed : sample.label);
 }
@@ -433,7 +433,7 @@ Share FeederPlan::part_of(std::uint32_t global_count) const {
 
 std::uint32_t Feeder::chunk_size() const {
   if (plan_.options.chunk > 0) return plan_.options.chunk;
-  double seconds = 0;  // of one sample, in all stages
+  double seconds = 0;  // per sample, in all stages
   for (const Node* node : plan_.work) {
     const Counters::Totals totals = node->counters.totals();
     if (totals.samples > 0) seconds += static_cast<double>(totals.busy_ticks) / static_cast<double>(totals.samples);

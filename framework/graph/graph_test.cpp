@@ -97,7 +97,7 @@ TEST(Graph, RunsAgainAfterItHasDrained) {
   }
 }
 
-// As validation does, and not where an epoch follows another.
+// As in validation, unlike an epoch that follows another.
 TEST(Graph, CountsHowOftenItBeginsAgain) {
   Line line(shuffled(32), table({{"size", number(8)}}));
   std::vector<std::uint64_t> passes;
@@ -214,7 +214,7 @@ TEST(GraphError, OfASampleTransformNamesStageAndSample) {
   EXPECT_EQ(error_of(test, {}, ErrorKind::run), "stage 'train.recolour': sample 'sample/5': index is unlucky");
 }
 
-// Draws, and does not say so.
+// Draws without declaring it.
 class DrawsInSecret : public SampleTransform {
  public:
   struct Params {};
@@ -277,7 +277,7 @@ TEST(GraphError, StaysTheFirstAndEndsAGraphForGood) {
 }
 
 TEST(GraphError, DoesNotWaitForWhatAJoinKeeps) {
-  // A stage that keeps packets, as a join does whose other half was dropped, until it is told to stop.
+  // A stage that keeps packets, like a join whose other half was dropped, until it is stopped.
   class Keeps : public Stage {
    public:
     struct Params {};

@@ -7,7 +7,7 @@
 namespace millrace::flow {
 namespace {
 
-// Neither black nor white nor the same twice, so that few writes leave it as it was.
+// Neither black nor white nor repetitive, so that almost any write changes it.
 std::uint8_t canary(std::size_t i) { return static_cast<std::uint8_t>(0xa5 ^ (i * 29)); }
 
 std::string bytes_text(std::size_t count, const char* where) {

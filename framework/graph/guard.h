@@ -1,4 +1,4 @@
-// Memory with known bytes before and after each piece. They tell whether a stage wrote outside its piece.
+// Memory with known bytes around each piece, to detect stages that write outside their piece.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace millrace::flow {
 // Pieces of one size. Different pieces may be used by different threads at once.
 class GuardedMemory {
  public:
-  static constexpr std::size_t kGuard = 64;  // bytes before a piece, and at least as many after it
+  static constexpr std::size_t kGuard = 64;  // minimum bytes before and after a piece
 
   using Allocate = std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)>;
 
@@ -24,8 +24,8 @@ class GuardedMemory {
   std::uint8_t* piece(std::size_t index) const { return memory_.get() + index * stride() + kGuard; }
   std::shared_ptr<std::uint8_t[]> share(std::size_t index) const { return {memory_, piece(index)}; }
 
-  void renew(std::size_t index);                // writes the guards of a piece
-  std::string damage(std::size_t index) const;  // "3 bytes before it and 12 bytes after it"; "" when the guards are whole
+  void renew(std::size_t index);                // rewrites the guards of a piece
+  std::string damage(std::size_t index) const;  // "3 bytes before it and 12 bytes after it"; "" if the guards are intact
 
  private:
   std::size_t behind() const { return kGuard + (kGuard - bytes_ % kGuard) % kGuard; }
@@ -39,7 +39,7 @@ class GuardedMemory {
 class Guarded {
  public:
   virtual ~Guarded() = default;
-  // What was written outside of slots [begin, begin + slots), or outside the memory of them all; "" when nothing was.
+  // Describes writes outside of slots [begin, begin + slots), or outside the memory of all slots; "" if there were none.
   virtual std::string damage(std::uint32_t begin, std::uint32_t slots) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// A stage that writes outside the slots of its samples is named, and the others are not.
+// A stage that writes outside its samples' slots is named, and no other.
 #include "graph/guard.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ class Writes : public SampleTransform {
   Params params_;
 };
 
-// What the graph throws; "" when it does not.
+// The graph's error, or "".
 std::string error_with(std::int64_t offset, bool guard) {
   TestGraph test;
   test.add<CountingSource>("read");

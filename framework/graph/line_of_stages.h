@@ -1,4 +1,4 @@
-// What the tests of the graph stand on: a line of stages with synthetic samples.
+// Common parts of the graph's tests: a line of stages with synthetic samples.
 #pragma once
 
 #include <condition_variable>
@@ -39,7 +39,7 @@ struct Line {
   BatchLog* log;
 };
 
-// A step's token that is kept, by any thread.
+// A step's token that any thread may keep.
 class KeptToken {
  public:
   void keep(const Ref<Payload>& token) {
@@ -53,7 +53,7 @@ class KeptToken {
   }
   // REQUIRES: one is kept.
   void let_go() {
-    Ref<Payload> token;  // goes after the lock
+    Ref<Payload> token;  // released after the lock
     const std::lock_guard lock(mutex_);
     token = std::move(token_);
   }

@@ -1,8 +1,8 @@
-// What keeps a serial stage serial: one packet at a time, in order of arrival.
+// Keeps a serial stage serial: one packet at a time, in order of arrival.
 //
-// Why not function_node's own `serial`: it hands the next message on before it passes the last one's result to the successor, so
-// that two serial stages in a row may swap packets; and a body that sends pays with a second trip through the scheduler. Here the
-// order holds from end to end, and a thread may go on with the next stage at once.
+// function_node's own `serial` forwards the next message before it passes the last one's result to the successor, so that two
+// serial stages in a row may swap packets; and a body that sends costs a second trip through the scheduler. Here the order holds
+// from end to end, and a thread may continue with the next stage at once.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace millrace::flow {
 
-// Thread-safe; the lock is held for a few instructions, once when a packet arrives and once when it is done.
+// Thread-safe; the lock is held for a few instructions, when a packet arrives and when it is done.
 template <class Message>
 class Mailbox {
  public:
-  // True: nothing is under way, and the caller must see that `message` is run. False: it waits for its turn.
+  // True if idle: the caller must run `message`. False: it is queued.
   bool claim(const Message& message) {
     const Lock lock(mutex_);
     if (!busy_) return busy_ = true;
@@ -25,7 +25,7 @@ class Mailbox {
     return false;
   }
 
-  // When a message is done: true and the one to run next, or false when none is waiting.
+  // When a message is done: true and the next one to run, or false if none is waiting.
   bool next(Message& message) {
     const Lock lock(mutex_);
     if (count_ == 0) return busy_ = false;

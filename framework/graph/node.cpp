@@ -16,14 +16,14 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<Message>);
 
-// What this thread does next, when the stage it runs has returned.
+// The next work of this thread, when its current stage has returned.
 struct Turn {
-  const Node* running = nullptr;  // may leave its last packet here
+  const Node* running = nullptr;  // the node that may leave its last packet here
   Node* node = nullptr;
   Link* link = nullptr;
   Packet packet;
 };
-// "initial-exec": one instruction to reach. The library is not opened late, or is small enough for what is kept free for such.
+// "initial-exec" needs one instruction to access. The library is not opened late, or fits into the space reserved for this.
 __attribute__((tls_model("initial-exec"))) constinit thread_local Turn* this_turn = nullptr;
 
 Message pack(Packet&& packet, Link& link) {
@@ -53,7 +53,7 @@ std::int64_t Link::level() const {
 
 void Link::send(Packet&& packet, const Node* sender) {
   if (Turn* turn = this_turn; bypass && turn && turn->running == sender) {
-    if (turn->node) {  // the one before goes where another thread can take it
+    if (turn->node) {  // the previous one goes where another thread can take it
       turn->packet.stamp = now_ticks();
       turn->link->counters.add(0, 1, 0, 0);
       turn->node->put(pack(std::move(turn->packet), *turn->link));
@@ -133,8 +133,8 @@ void Node::spawn(const Message& message) {
 void Node::run(const Message message) noexcept {
   acquired(message.payload);
   Turn turn;
-  Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
-  if (outer == nullptr) use_crash_stack();              // any thread of oneTBB may come
+  Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may run another node's task here
+  if (outer == nullptr) use_crash_stack();              // any thread of oneTBB may arrive
   const int line = Counters::this_line();
   std::uint64_t now = now_ticks();
   message.link->counters.add(line, 0, 0, 1, now > message.stamp ? now - message.stamp : 0);
@@ -150,7 +150,7 @@ void Node::run(const Message message) noexcept {
     if (next) {
       turn.packet.stamp = now;
       const Message following = pack(std::move(turn.packet), *turn.link);
-      claimed = next->claim(following);  // before done(), so that the order of packets holds from stage to stage
+      claimed = next->claim(following);  // before done(), so that packets keep their order from stage to stage
       turn.link->counters.add(line, 0, 1, claimed ? 1 : 0, 0);
       if (claimed) packet = unpack(following);
       link = following.link;
@@ -183,7 +183,7 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     return begin;
   }
   const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), bytes = bytes_of(link, packet);
-  const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on, which would be looked at
+  const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // with outputs, send() checks
   const std::uint64_t computed = is_looked_at() ? thread_nanoseconds() : 0;
   core_.work.begin(line, this, begin, step, packet.begin, packet.count);
   SampleWatch watch(slow_samples_.load(std::memory_order_relaxed) ? &service : nullptr, line, begin, core_.work.at(line).sample);
@@ -204,7 +204,7 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
   return end;
 }
 
-// Timing a sample costs some 10 ns, and asking for the thread's processor time some 600.
+// Timing a sample costs about 10 ns, reading the thread's processor time about 600.
 void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds) {
   struct Slow {
     std::uint64_t sample, packet;  // ticks
@@ -222,7 +222,7 @@ void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint
   looked_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
 }
 
-// All slow packets, and few of the others. A prime number, so that a thread that goes round the same stages looks at each.
+// All slow packets, and a few others. The interval is prime, so that a thread in a cycle of stages samples each.
 bool Node::is_looked_at() const {
   constexpr unsigned kEvery = 509;
   __attribute__((tls_model("initial-exec"))) thread_local constinit unsigned packets = 0;

@@ -1,12 +1,12 @@
-// One stage instance as a oneTBB node, and the edges between them.
+// One stage instance as a oneTBB node, and the edges between nodes.
 //
 // A packet travels as a Message, which is trivially copyable: oneTBB copies messages into tasks and queues, and copying a Packet
 // would touch the payload's reference count each time. A Message owns the references it was made with; exactly one body takes
 // them over.
 //
-// The last packet that a stage sends from inside process() need not go through oneTBB: when process() has returned, the same
-// thread runs the next stage. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler), at a lower
-// price, and the samples stay in this core's cache. All other packets are put at once.
+// The last packet that a stage sends inside process() can skip oneTBB: when process() has returned, the same thread runs the
+// next stage. oneTBB does the same with a node's result (it "bypasses" the scheduler), but at a higher cost; and the samples
+// stay in this core's cache. All other packets are put at once.
 #pragma once
 
 #include <oneapi/tbb/flow_graph.h>
@@ -25,23 +25,23 @@ namespace millrace::flow {
 
 class Node;
 
-// An edge of the plan: from an output port to an input port of one stage, all its instances.
+// An edge of the plan: from an output port to an input port of one stage, with all its instances.
 struct Link {
   enum class Carries { chunk, batch, other };
 
   std::string from, to;        // the stages' names
-  std::vector<Node*> targets;  // one, or one for each replica
+  std::vector<Node*> targets;  // one, or one per replica
   int port = 0;                // the targets' input port
-  std::size_t number = 0;      // among the graph's links
+  std::size_t number = 0;      // index among the graph's links
   Carries carries = Carries::other;
-  bool carries_encoded = false;        // a chunk whose samples are not decoded yet
-  std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
+  bool carries_encoded = false;        // chunks of undecoded samples
+  std::function<void(Packet)> divert;  // packets go here instead: the gate, or back to the source
   Counters counters;                   // packets: sent; samples: received; waited: between the two
-  Node* bypass = nullptr;              // the target, when packets need not go through oneTBB
+  Node* bypass = nullptr;              // the target, if packets can skip oneTBB
 
-  // To all targets, or to the one that the packet names. Thread-safe.
+  // Sends to all targets, or to the one named by the packet. Thread-safe.
   void send(Packet&& packet, const Node* sender);
-  // What the gate lets through: already stamped and counted.
+  // Sends a packet that passed the gate, already stamped and counted.
   void pass(Packet packet);
   void drop(const Packet& packet);  // counts it as received
   std::uint64_t receivers(const Packet& packet) const { return packet.replica < 0 ? targets.size() : 1; }
@@ -63,10 +63,10 @@ class Node final : public Output {
   enum class Kind { source, parallel, serial };
   struct Place {
     std::string graph, name;
-    int replica = -1;  // of several instances; -1: there is only one
+    int replica = -1;  // index of the instance; -1: there is only one
     int instances = 1;
-    Position at = {};         // of its table
-    bool is_of_step = false;  // its packets go before those of samples: devices wait for it
+    Position at = {};         // position of the stage's table
+    bool is_of_step = false;  // its packets precede those of samples, since devices wait for it
   };
 
   Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports);
@@ -79,28 +79,29 @@ class Node final : public Output {
   void fail(Error error) override;  // adds the stage's name
 
   void put(const Message& message);
-  static const Place* running() noexcept;  // of the node whose stage runs on this thread; null: none. Async-signal-safe
+  static const Place* running() noexcept;  // the node whose stage runs on this thread, or null. Async-signal-safe
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
   Kind kind() const { return kind_; }
-  // One packet was worked on, by this thread. `nanoseconds`: thread_nanoseconds() that it took; 0: not looked at.
+  // Counts one packet processed by this thread. `nanoseconds`: its thread_nanoseconds(); 0: not sampled.
   void count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds);
-  bool is_looked_at() const;       // whether to ask for this thread's processor time, which costs more than counting
-  double computing_share() const;  // of the time in process(), that threads computed and did not wait; by packets looked at
+  bool is_looked_at() const;  // whether to read this thread's processor time, which costs more than counting
+  // Share of the time in process() that threads computed instead of waiting, over sampled packets.
+  double computing_share() const;
   Counters counters;
   ServiceTimes service;
 
  private:
   void run(Message message) noexcept;
   bool claim(const Message& message) { return kind_ != Kind::serial || mailbox_.claim(message); }
-  void done();  // with a message: on to the next one
+  void done();  // finishes a message, and continues with the next one
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   [[gnu::cold, gnu::noinline]] std::uint64_t process_traced(const Link& link, Packet&& packet, std::uint64_t begin,
                                                             int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
-  static std::uint64_t bytes_of(const Link& link, const Packet& packet);  // of samples
-  bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
+  static std::uint64_t bytes_of(const Link& link, const Packet& packet);  // bytes of the packet's samples
+  bool is_whole(const Packet& packet);  // otherwise the graph fails, since the stage wrote outside its slots
 
   Core& core_;
   std::shared_ptr<Stage> stage_;
@@ -108,8 +109,8 @@ class Node final : public Output {
   Place place_;
   std::vector<std::vector<Link*>> outputs_;                // by port
   std::optional<tbb::flow::function_node<Message>> node_;  // a source has none
-  Mailbox<Message> mailbox_;                               // of a serial stage
-  // How the last packet went. Written when it changes, so that threads do not take it from each other.
+  Mailbox<Message> mailbox_;                               // for a serial stage
+  // The kind of the last packet. Written only on change, so that threads do not contend for it.
   std::atomic<bool> slow_samples_{true}, slow_packets_{true};
   std::atomic<std::uint64_t> looked_ticks_{0}, looked_nanoseconds_{0};
 };

@@ -1,4 +1,4 @@
-// Where in the stream a run begins, and which part of it a process reads.
+// The position at which a run begins in the stream, and the part that each process reads.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -8,7 +8,7 @@
 #include "graph/line_of_stages.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::position_test {
 namespace {
 
 using namespace graph_test;
@@ -19,7 +19,7 @@ struct Piece {
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
-// What each step [first, last) gave; bad samples are replaced on the way.
+// The pieces of each step in [first, last); bad samples are replaced.
 std::map<std::uint64_t, Piece> run(std::uint64_t first, std::uint64_t last, std::uint32_t rank = 0, std::uint32_t ranks = 1,
                                    std::int64_t batch = 8) {
   Line line(table({{"size", number(50)}, {"bad_every", number(9)}, {"sampling", table({{"shuffle", text("every-epoch")}})}}),
@@ -96,4 +96,4 @@ TEST(Position, TheLastBatchIsFilledUpWithTheFirstSamples) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::position_test

@@ -8,18 +8,17 @@ void Readback::read(Stream& stream, const void* source, Output& output, std::fun
   std::shared_ptr<std::uint8_t[]> place = free_place();
   stream.copy_to_host(place.get(), source, bytes_);
   auto hold = std::make_shared<Output::Hold>(output);
-  Ref<Event> copied = stream.record();
-  copied->then([copied, place = std::move(place), hold = std::move(hold), known = std::move(known), &output]() mutable {
-    try {
-      copied->wait();  // throws where the device has failed: nothing was copied then
-      known(place.get());
-    } catch (...) {
-      output.fail(current_error());
-    }
-    copied = nullptr;  // which may hold this function
-    place = nullptr;
-    hold = nullptr;
-  });
+  stream.record()->then(
+      [place = std::move(place), hold = std::move(hold), known = std::move(known), &output](const Error* failure) mutable {
+        try {
+          if (failure != nullptr) throw Error(*failure);
+          known(place.get());
+        } catch (...) {
+          output.fail(current_error());
+        }
+        place = nullptr;
+        hold = nullptr;
+      });
 }
 
 std::shared_ptr<std::uint8_t[]> Readback::free_place() {

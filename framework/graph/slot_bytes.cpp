@@ -14,8 +14,8 @@ const Source* source_of(const std::vector<std::vector<std::shared_ptr<Stage>>>& 
   return nullptr;
 }
 
-// Stages that make images of another shape than the batch's write them into its two scratch buffers. Where shapes vary nothing
-// can be said before the images are read.
+// Stages that make images of another shape than the batch's write them into its two scratch buffers. Varying shapes are unknown
+// until the images are read.
 std::size_t scratch_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const ImageShape& slot) {
   std::size_t largest = 0, used = 0;
   for (const auto& instances : stages) {
@@ -32,7 +32,7 @@ std::size_t scratch_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>
 
 std::size_t slot_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options) {
   const Source* source = source_of(stages);
-  const std::size_t encoded = source == nullptr ? 0 : source->largest_encoded() / 4 * 5;  // as ByteBuffer rounds up
+  const std::size_t encoded = source == nullptr ? 0 : source->largest_encoded() / 4 * 5;  // ByteBuffer rounds up like this
   const ImageShape& image = options.image;
   const std::size_t pixels = image.is_static() ? image.bytes() + options.target.shape(image).bytes() : 0;
   const std::size_t guards = options.guard ? pixels + 6 * flow::GuardedMemory::kGuard : 0;  // slots of image and target

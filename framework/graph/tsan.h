@@ -1,11 +1,11 @@
-// What ThreadSanitizer has to be told. Debian's oneTBB is not built with it, so it cannot see that a put happens before the body
-// that takes the message, or that all bodies happen before wait_for_all() returns. These say exactly that, and no more: a packet's
-// payload carries the order from put to body, the Core from bodies to wait. Empty in other builds.
+// Annotations for ThreadSanitizer. Debian's oneTBB is built without it, so it cannot see that a put happens before the body that
+// takes the message, or that all bodies happen before wait_for_all() returns. These declare exactly that: a packet's payload
+// carries the order from put to body, the Core from bodies to wait. Empty in other builds.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
-// For reading what oneTBB hands over before the order can be stated.
+// For reading oneTBB's messages before the order can be declared.
 #define MILLRACE_UNSEEN_BY_TSAN __attribute__((no_sanitize("thread")))
 #else
 #define MILLRACE_UNSEEN_BY_TSAN

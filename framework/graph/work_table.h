@@ -1,4 +1,4 @@
-// What the threads of a graph work on now: for messages about a graph that stands still, and for what counters do not have yet.
+// The current work of a graph's threads: for messages about a stalled graph, and for work that counters do not include yet.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@ namespace millrace::flow {
 
 class Node;
 
-// Each thread writes an entry of its own, by Counters::this_line(), with plain stores. Threads beyond the 63rd share the last
-// entry, which then tells of one of them. Any thread reads.
+// Each thread writes its own entry (Counters::this_line()) with plain stores. Threads beyond the 63rd share the last entry,
+// which then describes one of them. Any thread reads.
 class WorkTable {
  public:
   struct alignas(64) Entry {
-    std::atomic<const Node*> node{nullptr};  // null: nothing is under way
+    std::atomic<const Node*> node{nullptr};  // null: idle
     std::atomic<std::uint64_t> since{0}, step{0};
-    std::atomic<std::uint32_t> begin{0}, count{0};  // the packet's slots; count 0: it is no chunk
-    std::atomic<std::uint32_t> sample{0};           // of the packet, from 0: the one under way
+    std::atomic<std::uint32_t> begin{0}, count{0};  // the packet's slots; count 0: not a chunk
+    std::atomic<std::uint32_t> sample{0};           // the current sample of the packet, from 0
   };
 
   void begin(int line, const Node* node, std::uint64_t since, std::uint64_t step, std::uint32_t begin, std::uint32_t count) {
@@ -32,7 +32,7 @@ class WorkTable {
   }
   void end(int line) { at(line).node.store(nullptr, std::memory_order_relaxed); }
 
-  // Of packets that are under way in `node`, until `now`: summed over threads.
+  // Ticks of the packets in `node` until `now`, summed over threads.
   std::uint64_t ticks_of(const Node* node, std::uint64_t now) const {
     std::uint64_t ticks = 0;
     for (const Entry& entry : entries_) {

@@ -9,6 +9,7 @@
 
 #include "base/crash_stack.h"
 #include "base/thread_name.h"
+#include "millrace/util/on_threads.h"
 #include "millrace/util/telemetry.h"
 
 namespace millrace {
@@ -18,10 +19,10 @@ void pin_this_thread(const std::vector<int>& cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal (cores taken away meanwhile) costs speed only
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a failure (cores taken away meanwhile) only costs speed
 }
 
-// Where a thread might run before it entered a pinned arena: the main thread must not stay pinned after wait().
+// The thread's affinity before it entered a pinned arena: the main thread must not stay pinned after wait().
 thread_local cpu_set_t cores_before;
 
 }  // namespace
@@ -34,7 +35,7 @@ IoPool::IoPool(int threads, const std::vector<int>& cores) {
         loop();
       });
     }
-  } catch (...) {  // the system starts no more: those that run end first
+  } catch (...) {  // no more can be started: the running ones end first
     close();
     throw;
   }
@@ -87,10 +88,10 @@ void PinObserver::on_scheduler_entry(bool) {
 
 void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(), sizeof cores_before, &cores_before); }
 
-// oneTBB starts its threads when there is work for them, and aborts the process where the system starts none. So they are started
-// here, all at once, after as many have been tried.
+// oneTBB starts its threads when there is work for them, and aborts the process if that fails. So all are started here, after a
+// trial of as many threads.
 void start_workers(tbb::task_arena& arena, int threads) {
-  { const IoPool tried(threads, {}); }
+  try_threads(static_cast<std::size_t>(threads));
   static constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
   struct Meeting {
     Mutex mutex;
@@ -122,7 +123,7 @@ Workers::State::State(int worker_threads, int io_threads, const std::vector<int>
       io(std::max(io_threads, 1), cores) {
   if (!cores.empty()) pin = std::make_unique<PinObserver>(arena, cores);
   start_workers(arena, threads);
-  seconds_per_tick();  // calibrates the clock once, here rather than in the middle of a run
+  seconds_per_tick();  // calibrates the clock here, rather than in the middle of a run
 }
 
 Workers::Workers(int threads, int io_threads, std::vector<int> cores)

@@ -1,4 +1,4 @@
-// The threads behind Workers: a oneTBB arena of its own, and a pool of threads that may block on a disk or a network.
+// The threads behind Workers: a separate oneTBB arena, and a pool of threads that may block on a disk or network.
 #pragma once
 
 #include <oneapi/tbb/global_control.h>
@@ -16,11 +16,11 @@
 
 namespace millrace {
 
-// Runs what is posted, first come first served. Thread-safe. REQUIRES: posted work does not throw.
+// Runs posted work in order. Thread-safe. REQUIRES: posted work does not throw.
 class IoPool {
  public:
   IoPool(int threads, const std::vector<int>& cores);
-  ~IoPool();  // after the work that was posted
+  ~IoPool();  // waits for the posted work
   void post(std::function<void()> work);
   int threads() const { return static_cast<int>(threads_.size()); }
 
@@ -35,7 +35,7 @@ class IoPool {
   std::vector<std::thread> threads_;
 };
 
-// Keeps every thread that works in the arena on the given cores while it is there.
+// Pins every thread in the arena to the given cores while it is there.
 class PinObserver : public tbb::task_scheduler_observer {
  public:
   PinObserver(tbb::task_arena& arena, std::vector<int> cores);
@@ -51,7 +51,7 @@ struct Workers::State {
   State(int threads, int io_threads, const std::vector<int>& cores);
 
   int threads;
-  // oneTBB starts one worker less than the parallelism it is allowed, as it counts on the main thread; ours only waits.
+  // oneTBB starts one worker less than the allowed parallelism, since it counts the main thread, which only waits here.
   tbb::global_control parallelism;
   tbb::task_arena arena;
   std::unique_ptr<PinObserver> pin;

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their own memory ignores this limit
 TEST(IoPool, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
   std::string said;
   {

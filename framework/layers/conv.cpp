@@ -25,8 +25,8 @@ template <class Params>
 void describe_window(ParamSet<Params>& set, const char* padding) {
   set.add("out", &ConvParams::out).required().range(1, kMostChannels).text("number of filters");
   set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
-  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("step from one place to the next");
-  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("step from one weight of a filter to the next");
+  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("distance between positions");
+  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("distance between weights of a filter");
   set.add("padding", &ConvParams::padding)
       .unit("pixels")
       .text(fmt::format("{}: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"", padding));
@@ -34,13 +34,13 @@ void describe_window(ParamSet<Params>& set, const char* padding) {
 
 template <class Params>
 void describe_filters(ParamSet<Params>& set) {
-  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("parts that channels and filters are divided into");
-  set.add("bias", &ConvParams::bias).text("whether each filter has a bias");
+  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("number of groups of channels and filters");
+  set.add("bias", &ConvParams::bias).text("add a bias per filter");
   WeightParams::describe(set);
 }
 
 void describe_conv(ParamSet<ConvParams>& set) {
-  describe_window(set, "zeros around the input");
+  describe_window(set, "zero padding of the input");
   describe_filters(set);
 }
 
@@ -85,11 +85,11 @@ struct TransposedConvParams : ConvParams {
 };
 
 void describe_transposed_conv(ParamSet<TransposedConvParams>& set) {
-  describe_window(set, "rows and columns cut off around the output");
+  describe_window(set, "rows and columns cropped around the output");
   set.add("output_padding", &TransposedConvParams::output_padding)
       .range(0, 4095)
       .unit("pixels")
-      .text("rows and columns more at the end of the output; fewer than the stride");
+      .text("rows and columns added at the end of the output; less than the stride");
   describe_filters(set);
 }
 
@@ -101,8 +101,8 @@ void check_transposed_conv(const TransposedConvParams& params, Diagnostics& erro
   }
 }
 
-// PyTorch's ConvTranspose2d: weights (in, out / groups, height, width). Its fan in is that of these weights' second extent, so
-// the channels that a group makes times the kernel, and not what one output sums over.
+// PyTorch's ConvTranspose2d: weights (in, out / groups, height, width). Its fan in uses the second extent of the weights, that
+// is, output channels per group times the kernel's size, rather than the terms of an output's sum.
 LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::vector<Shape>& inputs) {
   const Shape& input = inputs[0];
   require_groups(params, input);
@@ -122,6 +122,28 @@ LayerPlan infer_transposed_conv(const TransposedConvParams& params, const std::v
   return plan;
 }
 
+void write_conv(OnnxLayer& onnx) {
+  const auto& conv = onnx.layer().as<ConvAttributes>();
+  std::vector<std::string> inputs = {onnx.input(), onnx.parameter(0)};
+  if (conv.bias) inputs.push_back(onnx.parameter(1));
+  std::vector<OnnxAttribute> attributes = {{"kernel_shape", std::vector{conv.kernel.height, conv.kernel.width}},
+                                           {"strides", std::vector{conv.stride.height, conv.stride.width}},
+                                           {"dilations", std::vector{conv.dilation.height, conv.dilation.width}},
+                                           {"pads", onnx_pads(conv.padding)},
+                                           {"group", conv.groups}};
+  if (conv.transposed) {  // rows and columns that no window of the input reaches, at the end
+    const auto missing = [](std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
+                            std::int64_t cut) { return out - ((in - 1) * stride + dilation * (kernel - 1) + 1 - cut); };
+    const Shape &in = onnx.input_shape(), &out = onnx.output_shape();
+    attributes.push_back({"output_padding",
+                          std::vector{missing(in[1], out[1], conv.kernel.height, conv.stride.height, conv.dilation.height,
+                                              conv.padding.top + conv.padding.bottom),
+                                      missing(in[2], out[2], conv.kernel.width, conv.stride.width, conv.dilation.width,
+                                              conv.padding.left + conv.padding.right)}});
+  }
+  onnx.output(onnx.add(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes)));
+}
+
 }  // namespace
 
 LayerType conv_type() {
@@ -132,20 +154,22 @@ LayerType conv_type() {
                                                    {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
                                       .describe = describe_conv,
                                       .check = check_conv,
-                                      .infer = infer_conv});
+                                      .infer = infer_conv,
+                                      .write_onnx = write_conv});
 }
 
 LayerType transposed_conv_type() {
   return make_layer_type<TransposedConvParams>(
       {.name = "transposed_conv",
-       .text = "Transposed convolution over maps: each value of the input adds a multiple of the filters to the output.",
+       .text = "Transposed convolution over maps: each input value adds a multiple of the filters to the output.",
        .examples = {{"out = 9\nkernel = 2\nstride = 2", {{8, 5, 7}}},
                     {"out = 8\nkernel = [3, 4]\nstride = [2, 3]\npadding = [1, 0, 0, 1]\noutput_padding = 1\nbias = false",
                      {{20, 4, 3}}},
                     {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
        .describe = describe_transposed_conv,
        .check = check_transposed_conv,
-       .infer = infer_transposed_conv});
+       .infer = infer_transposed_conv,
+       .write_onnx = write_conv});
 }
 
 }  // namespace millrace::ops

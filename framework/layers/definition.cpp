@@ -22,7 +22,7 @@ const std::vector<std::string>& rules() {
 bool works_on_vectors(const std::string& rule) { return rule == "constant" || rule == "uniform" || rule == "normal"; }
 
 void describe_initialiser(ParamSet<Initialiser>& set) {
-  set.add("rule", &Initialiser::rule).choices(rules()).text("how the values are made");
+  set.add("rule", &Initialiser::rule).choices(rules()).text("rule that sets the values");
   set.add("value", &Initialiser::value).text("the constant, the bound of uniform, or the deviation of normal");
 }
 
@@ -32,18 +32,18 @@ struct Axis {
   std::int64_t span() const { return dilation * (kernel - 1) + 1; }
 };
 
-std::pair<Axis, Axis> axes_of(const Window& window) {  // vertical, across
+std::pair<Axis, Axis> axes_of(const Window& window) {  // vertical, horizontal
   const Padding& pad = window.padding.fixed;
   return {{window.kernel.height, window.stride.height, window.dilation.height, pad.top, pad.bottom},
           {window.kernel.width, window.stride.width, window.dilation.width, pad.left, pad.right}};
 }
 
-// The extent that `places` windows reach over, less the padding.
+// The extent covered by `places` windows, without the padding.
 std::int64_t reach(const Axis& axis, std::int64_t places, bool same) {
   return same ? places * axis.stride : (places - 1) * axis.stride + axis.span() - axis.before - axis.after;
 }
 
-// The number of places, or 0; `after` grows when the last place ends outside.
+// The number of places, or 0; enlarges `after` if the last place ends outside.
 std::int64_t places(Axis& axis, std::int64_t extent, bool same, bool round_up) {
   if (same) {  // the extra pixel of an odd sum goes to the end
     const std::int64_t count = (extent + axis.stride - 1) / axis.stride;
@@ -56,7 +56,7 @@ std::int64_t places(Axis& axis, std::int64_t extent, bool same, bool round_up) {
   if (room < 0) return 0;
   if (!round_up) return room / axis.stride + 1;
   std::int64_t count = (room + axis.stride - 1) / axis.stride + 1;
-  if ((count - 1) * axis.stride >= extent + axis.before) --count;  // it would see nothing but padding
+  if ((count - 1) * axis.stride >= extent + axis.before) --count;  // it would cover only padding
   axis.after = std::max(axis.after, (count - 1) * axis.stride + axis.span() - extent - axis.before);
   return count;
 }
@@ -226,7 +226,8 @@ LayerType make_layer_type(const PlainDefinition& definition) {
                                     .least_inputs = definition.least_inputs,
                                     .most_inputs = definition.most_inputs,
                                     .describe = [](ParamSet<NoParams>&) {},
-                                    .infer = definition.infer});
+                                    .infer = definition.infer,
+                                    .write_onnx = definition.write_onnx});
 }
 
 LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
@@ -234,5 +235,9 @@ LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
   plan.output = inputs[0];
   return plan;
 }
+
+void write_onnx_identity(OnnxLayer& onnx) { onnx.output(onnx.input()); }
+
+std::vector<std::int64_t> onnx_pads(const Padding& padding) { return {padding.top, padding.left, padding.bottom, padding.right}; }
 
 }  // namespace millrace::ops

@@ -1,5 +1,5 @@
-// What the native layers share: weights' parameters, windows that slide over maps, and the making of a LayerType from a struct of
-// parameters and a function that infers shapes.
+// Shared parts of the native layers: parameters of weights, sliding windows, and making a LayerType from a struct of parameters
+// and a shape inference function.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,16 @@
 #include "millrace/backend/network.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::ops {
 
 // ---- Weights and biases ----
 
-// What every op with parameters takes beside its own figures.
+// Keys of every op with parameters, in addition to its own.
 struct WeightParams {
-  Value initialiser;  // an empty table: the op's own
+  Value initialiser;  // an empty table selects the op's own
   Value bias_initialiser;
   bool trainable = true;
   bool bias_trainable = true;
@@ -27,21 +28,21 @@ struct WeightParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("initialiser", &Params::initialiser).text("of the weights: a rule's name, a number, or { rule = ..., value = ... }");
-    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases: a rule, a number or a table, as above");
-    set.add("trainable", &Params::trainable).text("false: the weights keep their first values");
-    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their first values");
-    set.add("rate_factor", &Params::rate_factor).range(0).text("of the learning rate, for the weights");
-    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("of the learning rate, for the biases");
-    set.add("decay_factor", &Params::decay_factor).range(0).text("of the weight decay, for the weights");
-    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("of the weight decay, for the biases");
+    set.add("initialiser", &Params::initialiser).text("initial weights: a rule's name, a number, or { rule = ..., value = ... }");
+    set.add("bias_initialiser", &Params::bias_initialiser).text("initial biases: a rule, a number or a table, as above");
+    set.add("trainable", &Params::trainable).text("false: the weights keep their initial values");
+    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their initial values");
+    set.add("rate_factor", &Params::rate_factor).range(0).text("factor on the weights' learning rate");
+    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("factor on the biases' learning rate");
+    set.add("decay_factor", &Params::decay_factor).range(0).text("factor on the weights' weight decay");
+    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("factor on the biases' weight decay");
   }
 };
 
-// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter: rules that need a fan-in refuse vectors.
+// Parses `value` (`otherwise` if it is the empty table). `rank`: of the parameter; rules that need a fan-in refuse vectors.
 Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, int rank, Diagnostics& errors);
 
-// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.
+// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked.
 Parameter weight_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
 Parameter bias_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
 
@@ -71,28 +72,28 @@ struct Window {
 };
 
 struct Placement {
-  Padding padding;                     // as the window then meets it; round_up makes bottom and right larger
+  Padding padding;                     // as applied by the window; round_up enlarges bottom and right
   std::int64_t height = 0, width = 0;  // of the output
 };
 
-// REQUIRES: maps(input). Throws Error(usage) when the window does not fit.
+// REQUIRES: maps(input). Throws Error(usage) if the window does not fit.
 Placement place(const Window& window, const Shape& input);
 
-// Where the window stands that goes from the output of a transposed convolution to its input: the padding is cut off around the
-// output, and "same" makes the output the input times the stride. `output_padding`: rows and columns that the output has more at
-// its end, since a stride leaves several outputs that would become such an input.
-// REQUIRES: maps(input). Throws Error(usage) when there is no such output.
+// Places the window from the output of a transposed convolution to its input: padding is cropped from the output, and with "same"
+// the output is the input times the stride. `output_padding`: additional rows and columns at the output's end, since with a
+// stride several output sizes map to the same input.
+// REQUIRES: maps(input). Throws Error(usage) if no output fits.
 Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input);
 
-// Throws Error(usage) unless the shape is of maps, (C, H, W).
+// Throws Error(usage) unless the shape is a map, (C, H, W).
 void require_maps(const Shape& input);
 
 // ---- Making a LayerType ----
 
-struct NoParams {};  // of ops that take none
+struct NoParams {};  // for ops without parameters
 
-// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong
-// whatever the shapes are.
+// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong for
+// any shape.
 template <class Params>
 struct Definition {
   const char* name;
@@ -103,6 +104,7 @@ struct Definition {
   void (*describe)(ParamSet<Params>& set);
   void (*check)(const Params& params, Diagnostics& errors) = nullptr;
   LayerPlan (*infer)(const Params& params, const std::vector<Shape>& inputs);
+  void (*write_onnx)(OnnxLayer& onnx);
 };
 
 template <class Params>
@@ -115,6 +117,7 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
   type.outputs = definition.outputs;
+  type.write_onnx = definition.write_onnx;
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);
@@ -132,10 +135,14 @@ struct PlainDefinition {
   std::vector<LayerExample> examples;
   int least_inputs = 1, most_inputs = 1;
   LayerPlan (*infer)(const NoParams& params, const std::vector<Shape>& inputs);
+  void (*write_onnx)(OnnxLayer& onnx);
 };
 LayerType make_layer_type(const PlainDefinition& definition);
 
-LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // as its first input
+LayerPlan same_shape(const NoParams& params, const std::vector<Shape>& inputs);  // the shape of the first input
+void write_onnx_identity(OnnxLayer& onnx);  // the output is the input
+// {top, left, bottom, right}, as ONNX lists the padding of a window.
+std::vector<std::int64_t> onnx_pads(const Padding& padding);
 
 // Attributes behind the type-erased pointer of a LayerPlan.
 template <class Attributes>

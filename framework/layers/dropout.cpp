@@ -1,5 +1,5 @@
-// The keys and shapes of dropout: Srivastava et al. 2014, "Dropout"; of whole channels Tompson et al. 2015, arXiv 1411.4280; of
-// whole samples, which is stochastic depth, Huang et al. 2016, arXiv 1603.09382. Backends compute it: cpu in kernels/dropout.cpp.
+// The keys and shapes of dropout: Srivastava et al. 2014, "Dropout"; for whole channels Tompson et al. 2015, arXiv 1411.4280; for
+// whole samples (stochastic depth) Huang et al. 2016, arXiv 1603.09382. Backends compute it: cpu in kernels/dropout.cpp.
 #include "layers/definition.h"
 #include "layers/native_layers.h"
 #include "millrace/detail/types.h"
@@ -34,35 +34,36 @@ LayerPlan infer_stochastic_depth(const StochasticDepthParams& params, const std:
 LayerType dropout_type() {
   return make_layer_type<DropoutParams>(
       {.name = "dropout",
-       .text = "In training, zeroes values by chance and scales up the others.",
+       .text = "In training, zeroes random values and scales up the others.",
        .examples = {{"", {{8, 5, 7}}},
                     {"probability = 0.3", {{9}}},
                     {"drops = 'channels'", {{20, 3, 4}}},
                     {"drops = 'samples'\nprobability = 0.3", {{8, 5, 7}}}},
        .describe =
            [](ParamSet<DropoutParams>& set) {
-             set.add("probability", &DropoutParams::probability).range(0, kMostDropped).text("chance to be zeroed");
+             set.add("probability", &DropoutParams::probability).range(0, kMostDropped).text("probability of zeroing");
              set.add("drops", &DropoutParams::drops)
                  .choices({"values", "channels", "samples"})
-                 .text("what is zeroed together: each value alone, whole channels of a sample (Dropout2d), or whole samples");
+                 .text("unit to zero: single values, whole channels of a sample (Dropout2d), or whole samples");
            },
-       .infer = infer_dropout});
+       .infer = infer_dropout,
+       .write_onnx = write_onnx_identity});
 }
 
 LayerType stochastic_depth_type() {
-  return make_layer_type<StochasticDepthParams>(
-      {.name = "stochastic_depth",
-       .text = "In training, zeroes whole samples by chance and scales up the others: for a branch, before it is added. The same "
-               "as dropout with drops = \"samples\".",
-       .examples = {{"probability = 0.2", {{8, 5, 7}}}},
-       .describe =
-           [](ParamSet<StochasticDepthParams>& set) {
-             set.add("probability", &StochasticDepthParams::probability)
-                 .required()
-                 .range(0, kMostDropped)
-                 .text("chance of each sample to be zeroed");
-           },
-       .infer = infer_stochastic_depth});
+  return make_layer_type<StochasticDepthParams>({.name = "stochastic_depth",
+                                                 .text = "In training, zeroes random whole samples and scales up the others: for "
+                                                         "a branch before its addition. Equals dropout with drops = \"samples\".",
+                                                 .examples = {{"probability = 0.2", {{8, 5, 7}}}},
+                                                 .describe =
+                                                     [](ParamSet<StochasticDepthParams>& set) {
+                                                       set.add("probability", &StochasticDepthParams::probability)
+                                                           .required()
+                                                           .range(0, kMostDropped)
+                                                           .text("probability of zeroing a sample");
+                                                     },
+                                                 .infer = infer_stochastic_depth,
+                                                 .write_onnx = write_onnx_identity});
 }
 
 }  // namespace millrace::ops

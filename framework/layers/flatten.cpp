@@ -12,11 +12,16 @@ LayerPlan infer_flatten(const NoParams&, const std::vector<Shape>& inputs) {
   return plan;
 }
 
+void write_flatten(OnnxLayer& onnx) { onnx.output(onnx.add("Flatten", {onnx.input()})); }
+
 }  // namespace
 
 LayerType flatten_type() {
-  return make_layer_type(PlainDefinition{
-      .name = "flatten", .text = "The same values as a vector.", .examples = {{"", {{9, 3, 4}}}}, .infer = infer_flatten});
+  return make_layer_type(PlainDefinition{.name = "flatten",
+                                         .text = "The input's values as a vector.",
+                                         .examples = {{"", {{9, 3, 4}}}},
+                                         .infer = infer_flatten,
+                                         .write_onnx = write_flatten});
 }
 
 }  // namespace millrace::ops

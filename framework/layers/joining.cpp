@@ -1,4 +1,4 @@
-// add, concat and split: where ways meet and part.
+// add, concat and split.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,6 +59,23 @@ LayerPlan infer_split(const SplitAttributes& params, const std::vector<Shape>& i
   return plan;
 }
 
+std::vector<std::string> inputs_of(const OnnxLayer& onnx) {
+  std::vector<std::string> inputs;
+  for (int i = 0; i < onnx.inputs(); ++i) inputs.push_back(onnx.input(i));
+  return inputs;
+}
+
+void write_add(OnnxLayer& onnx) { onnx.output(onnx.add(onnx.inputs() == 2 ? "Add" : "Sum", inputs_of(onnx))); }
+
+void write_concat(OnnxLayer& onnx) { onnx.output(onnx.add("Concat", inputs_of(onnx), {{"axis", 1}})); }
+
+void write_split(OnnxLayer& onnx) {
+  const std::string sizes = onnx.integers({onnx.output_shape(0)[0], onnx.output_shape(1)[0]});
+  const std::vector<std::string> parts = onnx.add_many(2, "Split", {onnx.input(), sizes}, {{"axis", 1}});
+  onnx.output(parts[0], 0);
+  onnx.output(parts[1], 1);
+}
+
 }  // namespace
 
 LayerType add_type() {
@@ -67,29 +84,32 @@ LayerType add_type() {
                                          .examples = {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}},
                                          .least_inputs = 2,
                                          .most_inputs = kAny,
-                                         .infer = infer_add});
+                                         .infer = infer_add,
+                                         .write_onnx = write_add});
 }
 
 LayerType concat_type() {
   return make_layer_type(PlainDefinition{.name = "concat",
-                                         .text = "The channels of its inputs, one after another.",
+                                         .text = "The channels of its inputs, concatenated.",
                                          .examples = {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}},
                                          .least_inputs = 2,
                                          .most_inputs = kAny,
-                                         .infer = infer_concat});
+                                         .infer = infer_concat,
+                                         .write_onnx = write_concat});
 }
 
 LayerType split_type() {
   return make_layer_type<SplitAttributes>(
       {.name = "split",
-       .text = "The first channels and the others: two outputs.",
+       .text = "The first channels and the rest: two outputs.",
        .examples = {{"", {{8, 5, 7}}}, {"channels = 5", {{21, 4, 3}}}, {"channels = 3", {{9}}}},
        .outputs = {{"first"}, {"second"}},
        .describe =
            [](ParamSet<SplitAttributes>& set) {
-             set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
+             set.add("channels", &SplitAttributes::channels).range(0).text("channels of the output 'first'; 0: half");
            },
-       .infer = infer_split});
+       .infer = infer_split,
+       .write_onnx = write_split});
 }
 
 }  // namespace millrace::ops

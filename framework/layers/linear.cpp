@@ -13,7 +13,7 @@ struct LinearParams : WeightParams {
 
 void describe_linear(ParamSet<LinearParams>& set) {
   set.add("out", &LinearParams::out).required().range(1, kMostChannels).text("number of outputs");
-  set.add("bias", &LinearParams::bias).text("whether each output has a bias");
+  set.add("bias", &LinearParams::bias).text("add a bias per output");
   WeightParams::describe(set);
 }
 
@@ -28,6 +28,13 @@ LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inp
   return plan;
 }
 
+void write_linear(OnnxLayer& onnx) {
+  const std::string vector = onnx.input_shape().rank() == 1 ? onnx.input() : onnx.add("Flatten", {onnx.input()});
+  std::vector<std::string> inputs = {vector, onnx.parameter(0)};
+  if (onnx.layer().as<LinearAttributes>().bias) inputs.push_back(onnx.parameter(1));
+  onnx.output(onnx.add("Gemm", std::move(inputs), {{"transB", 1}}));
+}
+
 }  // namespace
 
 LayerType linear_type() {
@@ -37,7 +44,8 @@ LayerType linear_type() {
        .examples = {{"out = 7", {{20}}}, {"out = 9\nbias = false", {{5, 3, 4}}}},
        .describe = describe_linear,
        .check = [](const LinearParams& params, Diagnostics& errors) { check_initialisers(params, 2, errors); },
-       .infer = infer_linear});
+       .infer = infer_linear,
+       .write_onnx = write_linear});
 }
 
 }  // namespace millrace::ops

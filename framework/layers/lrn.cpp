@@ -10,13 +10,10 @@ namespace millrace::ops {
 namespace {
 
 void describe_lrn(ParamSet<LrnAttributes>& set) {
-  set.add("size", &LrnAttributes::size)
-      .range(1, 4095)
-      .unit("channels")
-      .text("neighbouring channels that are summed over: an odd number");
-  set.add("alpha", &LrnAttributes::alpha).range(0).text("factor of the sum of squares");
+  set.add("size", &LrnAttributes::size).range(1, 4095).unit("channels").text("odd number of channels summed around each");
+  set.add("alpha", &LrnAttributes::alpha).range(0).text("factor on the sum of squares");
   set.add("beta", &LrnAttributes::beta).range(0).text("exponent");
-  set.add("k", &LrnAttributes::k).range(0).text("what the sum is added to; above 0");
+  set.add("k", &LrnAttributes::k).range(0).text("added to the scaled sum; above 0");
 }
 
 // Where a map is 0, values are divided by k^beta, and gradients by k^(beta + 1).
@@ -29,7 +26,7 @@ void require_finite_quotients(const LrnAttributes& params) {
 
 LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& inputs) {
   require_maps(inputs[0]);
-  // The window lies evenly around its channel. Libraries disagree about the side on which an even one has a channel more.
+  // The window is centred on its channel. Libraries disagree about the side on which an even window has one channel more.
   if (params.size % 2 == 0) {
     fail(ErrorKind::usage, "'size' must be an odd number of channels, found {}: take {} or {}", params.size, params.size - 1,
          params.size + 1);
@@ -41,15 +38,25 @@ LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& input
   return plan;
 }
 
+void write_lrn(OnnxLayer& onnx) {
+  const auto& lrn = onnx.layer().as<LrnAttributes>();
+  onnx.output(onnx.add("LRN", {onnx.input()},
+                       {{"size", lrn.size},
+                        {"alpha", static_cast<float>(lrn.alpha)},
+                        {"beta", static_cast<float>(lrn.beta)},
+                        {"bias", static_cast<float>(lrn.k)}}));
+}
+
 }  // namespace
 
 LayerType lrn_type() {
   return make_layer_type<LrnAttributes>(
       {.name = "lrn",
-       .text = "Local response normalisation across channels, an odd number of them around each.",
+       .text = "Local response normalisation across neighbouring channels.",
        .examples = {{"alpha = 0.1", {{20, 4, 5}}}, {"size = 3\nalpha = 0.5\nbeta = 0.5\nk = 2", {{7, 3, 3}}}},
        .describe = describe_lrn,
-       .infer = infer_lrn});
+       .infer = infer_lrn,
+       .write_onnx = write_lrn});
 }
 
 }  // namespace millrace::ops

@@ -1,5 +1,5 @@
-// The layers that backends compute by kernels of their own, with libraries where there are some. Their types are defined here,
-// each in the file of its name; those that portable kernels compute are in plugins/layers.
+// The layers that backends compute with kernels of their own, using libraries where available. Each type is defined in the file
+// of its name; layers with portable kernels are in plugins/layers.
 #pragma once
 
 #include "millrace/detail/types.h"

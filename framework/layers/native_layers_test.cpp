@@ -267,7 +267,7 @@ TEST_F(Ops, LrnRefusesAnEvenNumberOfChannels) {
   EXPECT_EQ(output("lrn", "size = 1", {8, 4, 4}), (Shape{8, 4, 4}));
 }
 
-// A map that is 0, or the same everywhere, is an ordinary one.
+// Constant maps, including 0, are valid input.
 TEST_F(Ops, NormalisationsDivideByNothingThatIsZero) {
   EXPECT_EQ(refusal("batch_norm", "epsilon = 0", {{8, 4, 4}}), "'epsilon' must be above 0, found 0");
   EXPECT_EQ(refusal("batch_norm", "epsilon = 1e-60", {{8, 4, 4}}), "'epsilon' must be above 0, found 1e-60");

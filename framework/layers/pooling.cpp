@@ -16,11 +16,11 @@ struct PoolParams {
 };
 
 void describe_window(ParamSet<PoolParams>& set) {
-  set.add("stride", &PoolParams::stride).range(1, 4096).unit("pixels").text("step from one window to the next; default: kernel");
+  set.add("stride", &PoolParams::stride).range(1, 4096).unit("pixels").text("distance between windows; default: kernel");
   set.add("padding", &PoolParams::padding)
       .unit("pixels")
-      .text("around the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
-  set.add("ceil_mode", &PoolParams::ceil_mode).text("a last window that begins inside the input may end outside");
+      .text("padding of the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
+  set.add("ceil_mode", &PoolParams::ceil_mode).text("a last window may start inside the input and end outside");
 }
 
 void describe_max(ParamSet<PoolParams>& set) {
@@ -29,10 +29,9 @@ void describe_max(ParamSet<PoolParams>& set) {
 }
 
 void describe_average(ParamSet<PoolParams>& set) {
-  set.add("kernel", &PoolParams::kernel).range(1, 4096).unit("pixels").text("size of the window; default: the whole map");
+  set.add("kernel", &PoolParams::kernel).range(1, 4096).unit("pixels").text("window size; default: the whole map");
   describe_window(set);
-  set.add("count_padding", &PoolParams::count_padding)
-      .text("divide by the window's size rather than by the pixels of the input inside it");
+  set.add("count_padding", &PoolParams::count_padding).text("divide by the window size instead of its pixels inside the input");
 }
 
 void check_pool(const PoolParams& params, Diagnostics& errors) {
@@ -61,6 +60,25 @@ LayerPlan infer_global(const NoParams&, const std::vector<Shape>& inputs) {
   return plan;
 }
 
+void write_pool(OnnxLayer& onnx, const char* op, std::vector<OnnxAttribute> more) {
+  const auto& pool = onnx.layer().as<PoolAttributes>();
+  more.push_back({"kernel_shape", std::vector{pool.kernel.height, pool.kernel.width}});
+  more.push_back({"strides", std::vector{pool.stride.height, pool.stride.width}});
+  more.push_back({"pads", onnx_pads(pool.padding)});
+  onnx.output(onnx.add(op, {onnx.input()}, std::move(more)));
+}
+
+void write_max(OnnxLayer& onnx) { write_pool(onnx, "MaxPool", {}); }
+
+void write_average(OnnxLayer& onnx) {
+  const std::int64_t counts = onnx.layer().as<PoolAttributes>().count_padding ? 1 : 0;
+  write_pool(onnx, "AveragePool", {{"count_include_pad", counts}});
+}
+
+void write_global(OnnxLayer& onnx) {
+  onnx.output(onnx.add("Flatten", {onnx.add("GlobalAveragePool", {onnx.input()})}));
+}
+
 }  // namespace
 
 LayerType max_pool_type() {
@@ -70,7 +88,8 @@ LayerType max_pool_type() {
        .examples = {{"kernel = 2", {{8, 6, 7}}}, {"kernel = 3\nstride = 2\npadding = 1\nceil_mode = true", {{20, 6, 7}}}},
        .describe = describe_max,
        .check = check_pool,
-       .infer = infer_pool});
+       .infer = infer_pool,
+       .write_onnx = write_max});
 }
 
 LayerType average_pool_type() {
@@ -81,14 +100,16 @@ LayerType average_pool_type() {
                                                    {"", {{20, 3, 4}}}},
                                       .describe = describe_average,
                                       .check = check_pool,
-                                      .infer = infer_pool});
+                                      .infer = infer_pool,
+                                      .write_onnx = write_average});
 }
 
 LayerType global_average_pool_type() {
   return make_layer_type(PlainDefinition{.name = "global_average_pool",
-                                         .text = "The mean of each channel; makes a vector.",
+                                         .text = "The mean of each channel, as a vector.",
                                          .examples = {{"", {{9, 5, 7}}}},
-                                         .infer = infer_global});
+                                         .infer = infer_global,
+                                         .write_onnx = write_global});
 }
 
 }  // namespace millrace::ops

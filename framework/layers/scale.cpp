@@ -13,6 +13,11 @@ LayerPlan infer_scale(const ScaleAttributes& params, const std::vector<Shape>& i
   return plan;
 }
 
+void write_scale(OnnxLayer& onnx) {
+  const auto factor = static_cast<float>(onnx.layer().as<ScaleAttributes>().factor);
+  onnx.output(onnx.add("Mul", {onnx.input(), onnx.scalar(factor)}));
+}
+
 }  // namespace
 
 LayerType scale_type() {
@@ -21,7 +26,8 @@ LayerType scale_type() {
        .text = "Multiplies by a constant.",
        .examples = {{"factor = 0.25", {{8, 5, 7}}}, {"factor = -2.0", {{9}}}},
        .describe = [](ParamSet<ScaleAttributes>& set) { set.add("factor", &ScaleAttributes::factor).text("the constant"); },
-       .infer = infer_scale});
+       .infer = infer_scale,
+       .write_onnx = write_scale});
 }
 
 }  // namespace millrace::ops

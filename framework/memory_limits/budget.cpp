@@ -18,7 +18,7 @@ bool has_own_memory(const MemoryNeeds::OneReplica& replica) {
   return std::ranges::any_of(replica.plan.items, [](const MemoryPlan::Item& item) { return item.on_device; });
 }
 
-// "" when the items fit. `who`: allows the limit.
+// "" when the items fit. `who`: sets the limit.
 std::string lack_of(Items items, const std::string& device, const std::string& whose, const char* who, std::size_t limit) {
   constexpr std::size_t kNamed = 5;
   const std::size_t total = total_bytes(items, device);
@@ -35,8 +35,8 @@ std::string lack_of_host(const Items& items, std::size_t limit, bool is_asked) {
   return limit == 0 ? "" : lack_of(items, "", "the host's", is_asked ? "run.memory" : "the machine", limit);
 }
 
-// Measured on the host: 20 to 50 MiB for five networks, 126 for vgg16 after a search for the batch's size, which leaves kernels
-// after, and 100 for the 426 layers of densenet121. On a GPU: not measured.
+// Measured on the host: 20 to 50 MiB for five networks, 126 for vgg16 after a search for the batch size, which leaves kernels
+// behind, and 100 for the 426 layers of densenet121. Not measured on a GPU.
 MemoryItem program(const MemoryNeeds& needs) {
   constexpr std::size_t kAlone = std::size_t{128} << 20, kWithDevices = std::size_t{256} << 20, kLayer = std::size_t{96} << 10;
   const bool apart = !needs.replicas.empty() && has_own_memory(needs.replicas.front());
@@ -54,7 +54,7 @@ Items of_graph(const MemoryNeeds::Graph& graph) {
   return items;
 }
 
-// The memory of values on their way from files into replicas, and from these into files.
+// The memory of values in transfer between files and replicas.
 Items of_copies(const MemoryNeeds& needs) {
   std::size_t all = 0, largest = 0;
   for (const Parameter& parameter : needs.network->parameters) {
@@ -63,14 +63,15 @@ Items of_copies(const MemoryNeeds& needs) {
     largest = std::max(largest, bytes);
   }
   const bool apart = has_own_memory(needs.replicas.front());
-  const std::size_t copies = apart ? 2 : 1;  // with what a device has copied to the host
+  const std::size_t copies = apart ? 2 : 1;  // plus the copy that a device makes in host memory
   Items items = {{"weights", "the largest tensor, while weights are read or written", copies * largest}};
-  // Elsewhere the memory that they move into is the host's too.
+  // Otherwise they move into memory of the host as well.
   if (apart && needs.weights_from_file) items.push_back({"weights", "those of the file, until devices have them", all});
   if (needs.keeps_best_weights) items.push_back({"weights", "best weights, kept if the disk is full", all});
   if (!needs.checkpoint_bytes) return items;
   const std::size_t state = *needs.checkpoint_bytes;
-  items.push_back({"checkpoints", "copy that is being written during training", copies * state});
+  items.push_back({"checkpoints", "copy that is being written during training", state});
+  if (apart) items.push_back({"checkpoints", "pinned memory, into which a device copies its states", state});
   if (needs.keeps_best_checkpoint) items.push_back({"checkpoints", "best checkpoint, kept if the disk is full", state});
   return items;
 }
@@ -88,7 +89,7 @@ std::size_t total_bytes(const Items& items, const std::string& device) {
 }
 
 Items memory_budget(const MemoryNeeds& needs) {
-  // Stacks, heaps and queues of the threads that are started later; measured, see tests/pipelines/memory_test.
+  // Stacks, heaps and queues of threads started later; measured, see tests/pipelines/memory_test.
   constexpr std::size_t kPerThread = std::size_t{3} << 19;
   Items items = {program(needs)};
   std::size_t threads = needs.threads;
@@ -153,7 +154,7 @@ void require_memory(const Items& items, std::size_t limit, bool is_asked) {
   if (!lack.empty()) fail(ErrorKind::usage, "{}\n  a smaller batch takes less: --set predict.batch.size=1", lack);
 }
 
-// A little more than there is may be swapped, or never touched.
+// A small excess may be swapped, or never touched.
 void require_possible_memory(const Items& items, std::size_t limit) {
   constexpr std::size_t kHopeless = 2;
   if (limit > 0 && total_bytes(items) / kHopeless > limit) fail(ErrorKind::usage, "{}", warning_of_memory(items, limit, false));

@@ -74,7 +74,7 @@ TEST(MemoryBudget, CountsADevicesOwnMemoryApartAndItsCopiesOnTheHost) {
   EXPECT_EQ(total_bytes(items, "fast:0"), 5 * kMiB);
   EXPECT_EQ(bytes_with(items, "the largest tensor, while weights are read or written"), 8 * kMiB);
   EXPECT_EQ(bytes_with(items, "those of the file, until devices have them"), 4 * kMiB + 4096);
-  needs.replicas.front().plan.items.front().on_device = false;  // they move into the host's memory, which is counted already
+  needs.replicas.front().plan.items.front().on_device = false;  // they move into host memory, which is already counted
   EXPECT_EQ(bytes_with(memory_budget(needs), "those of the file, until devices have them"), 0U);
 }
 
@@ -87,6 +87,12 @@ TEST(MemoryBudget, CountsWhatWaitsForTheDisk) {
   needs.checkpoint_bytes = 9 * kMiB;
   EXPECT_EQ(bytes_with(memory_budget(needs), "best checkpoint, kept if the disk is full"), 9 * kMiB);
   EXPECT_EQ(bytes_with(memory_budget(needs), "copy that is being written during training"), 9 * kMiB);
+  const char* const pinned = "pinned memory, into which a device copies its states";
+  EXPECT_EQ(bytes_with(memory_budget(needs), pinned), 0U);
+  MemoryNeeds apart = needs_of(network, true);
+  apart.checkpoint_bytes = 9 * kMiB;
+  EXPECT_EQ(bytes_with(memory_budget(apart), "copy that is being written during training"), 9 * kMiB);
+  EXPECT_EQ(bytes_with(memory_budget(apart), pinned), 9 * kMiB);
 }
 
 TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kUnlimited = std::numeric_limits<std::size_t>::max();
 
-// The number that a text begins with; unlimited where it is none ("max").
+// The number at the start of a text; unlimited without one ("max").
 std::size_t number_in(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   std::size_t number = 0;
@@ -35,7 +35,7 @@ std::size_t machine_memory(const fs::path& root) {
   return kUnlimited;
 }
 
-// The least that `file` says in the folder of a group and those above it, up to `top`.
+// The least limit in `file` of a control group's folder and its parents, up to `top`.
 std::size_t least_limit(const fs::path& top, const fs::path& group, const char* file) {
   std::size_t least = kUnlimited;
   for (fs::path at = group.relative_path();; at = at.parent_path()) {

@@ -1,4 +1,4 @@
-// What the host and its devices have for a run. How much of it run.memory allows, and whether a run fits: budget.h.
+// The memory of the host and its devices that a run may use. For run.memory and whether a run fits, see budget.h.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace millrace {
 
-// How much of addresses this process may have (`ulimit -v`), and so of memory; 0: there is no limit.
+// Limit of this process's address space (`ulimit -v`), and so of its memory; 0: no limit.
 std::size_t address_limit();
 
-// The smaller of two limits. Each may be 0: there is none.
+// The smaller of two limits, where 0 means no limit.
 inline std::size_t lesser_limit(std::size_t a, std::size_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
 
-std::size_t resident_bytes();               // of this process, now
+std::size_t resident_bytes();               // current memory of this process
 std::string bytes_text(std::size_t bytes);  // "1.44 GiB", "12.0 MiB"
 
-// "the program holds 39.0 MiB, and there are 2.00 GiB", for a message that memory has run out. `of_host`: what the host has for
-// this process; 0: it does not say. address_limit() counts too.
+// "the program holds 39.0 MiB, and there are 2.00 GiB", for an out-of-memory message. `of_host`: memory of the host for this
+// process; 0: unknown. Includes address_limit().
 std::string held_memory(std::size_t of_host);
 
-// The part of the host's memory that a batch of size "auto" may count on where run.memory does not say. The rest is for what
-// cannot be planned: the cache of files, other programs.
+// The part of the host's memory for a batch of size "auto" without run.memory. The rest is for unplanned use: the cache of
+// files, other programs.
 inline std::size_t usable_memory(std::size_t of_host) { return of_host / 4 * 3; }
 
-// The part of a device's own memory, in whole steps of 256 MiB: what comes and goes elsewhere must not change the choice. A part
+// The usable part of a device's own memory, in steps of 256 MiB, so that small changes elsewhere do not affect the choice. Some
 // stays free for what a device's libraries load later.
 std::size_t usable_device_memory(std::size_t free, std::size_t total);
 

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 
-// A file system that says what a test wants it to say.
+// A simulated file system.
 class MemoryLimit : public testing::Test {
  protected:
   void SetUp() override {
@@ -72,7 +72,7 @@ TEST_F(MemoryLimit, IsTheLeastOfAGroupAndThoseAboveIt) {
   EXPECT_EQ(host_memory(root_), 4 * kGiB);
   say("sys/fs/cgroup/user.slice/memory.max", std::to_string(3 * kGiB));
   EXPECT_EQ(host_memory(root_), 3 * kGiB);
-  say("sys/fs/cgroup/memory.max", std::to_string(2 * kGiB));  // as a container sees its own
+  say("sys/fs/cgroup/memory.max", std::to_string(2 * kGiB));  // as inside a container
   EXPECT_EQ(host_memory(root_), 2 * kGiB);
 }
 

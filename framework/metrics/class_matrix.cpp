@@ -17,7 +17,7 @@ void append_name(std::string& csv, const std::vector<std::string>& names, std::s
   c < names.size() ? append_csv(csv, names[c]) : append_csv(csv, std::to_string(c));
 }
 
-// ",0.5"; what is a share of nothing is not defined, and empty.
+// Appends ",0.5"; a share of 0 is undefined, and left empty.
 void append_share(std::string& csv, double share, double of) {
   of > 0 ? fmt::format_to(std::back_inserter(csv), ",{}", share) : fmt::format_to(std::back_inserter(csv), ",");
 }

@@ -36,7 +36,7 @@ TEST(ClassMatrix, NothingHasFiguresOfZero) {
 }
 
 // balanced_accuracy_score, and with average="macro", zero_division=0 precision_score, f1_score and jaccard_score: the third class
-// is neither there nor predicted, the fourth never right, and the fifth predicted though it does not occur.
+// neither occurs nor is predicted, the fourth is never right, and the fifth is predicted though it does not occur.
 TEST(ClassMatrix, MeansAreThoseOfScikitLearn) {
   const std::vector<double> counts = {5, 1, 0, 2, 1, 0, 3, 0, 1, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0};
   const std::vector<ClassMatrix::Cell> cells = {{0, 0, 5}, {0, 1, 1}, {0, 3, 2}, {0, 4, 1}, {1, 1, 3}, {1, 3, 1}, {3, 0, 2}};

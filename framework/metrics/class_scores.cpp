@@ -27,7 +27,7 @@ void PixelClasses::find(std::span<const float> outputs, std::size_t pixels, std:
   for (std::size_t first = 0; first < outputs.size(); first += pixels) {
     for (std::size_t pixel = 0; pixel < pixels; ++pixel) {
       const float output = outputs[first + pixel];
-      if (!(output > largest_[pixel])) continue;  // what is no number is never larger
+      if (!(output > largest_[pixel])) continue;  // NaN is never larger
       largest_[pixel] = output;
       classes[pixel] = static_cast<std::uint8_t>(first / pixels);
     }

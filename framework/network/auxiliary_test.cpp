@@ -1,4 +1,4 @@
-// Layers of a network whose output nothing takes.
+// Layers of a network whose output no layer reads.
 #include <gtest/gtest.h>
 
 #include "config/document.h"

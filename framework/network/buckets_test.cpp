@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Layers of two parameters each: `weights` and one bias of 4 elements.
+// Layers with two parameters each: `weights` and one bias of 4 elements.
 Network network(const std::vector<std::int64_t>& weights) {
   Network result;
   for (const std::int64_t elements : weights) {

@@ -15,12 +15,12 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kMostLayers = 10'000;
-constexpr double kMostElements = 1e12;  // of one tensor
+constexpr double kMostElements = 1e12;  // elements of one tensor
 constexpr std::size_t kLongestLayerName = 500;
 
-const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary"};
+const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary", "stored_as"};
 
-// A class that calls kernels wrongly is named where the layer stands.
+// Reports wrong calls of kernels at the layer's position.
 void try_passes(const PortableLayer& layer, const std::vector<Shape>& inputs) {
   Pass forward(inputs), backward(inputs);
   layer.forward(forward);
@@ -35,6 +35,24 @@ double elements(const Shape& shape) {
   double product = 1;
   for (const std::int64_t extent : shape) product *= static_cast<double>(extent);
   return product;
+}
+
+// Gives the parameters of a layer the names and shapes that PyTorch stores them with.
+void store_as(const Value& form, const std::string& layer, std::vector<Parameter>& parameters) {
+  const std::string said = form.kind() == Value::Kind::text ? form.text() : "";
+  if (said == "linear") {
+    const auto weight = std::ranges::find(parameters, 4, [](const Parameter& parameter) { return parameter.shape.rank(); });
+    if (weight == parameters.end() || weight->shape[2] != 1 || weight->shape[3] != 1)
+      fail(ErrorKind::usage, "stored_as = \"linear\" is for a convolution with a kernel of 1");
+    weight->stored_shape = {weight->shape[0], weight->shape[1]};
+  } else if (said == "parameter") {
+    if (parameters.size() != 1 || parameters.front().shape.rank() != 1)
+      fail(ErrorKind::usage, "stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
+    parameters.front().stored_name = layer;
+    parameters.front().stored_shape = {parameters.front().shape[0], 1, 1};
+  } else {
+    fail(ErrorKind::usage, "stored_as must be \"linear\" or \"parameter\", found {}", found(form));
+  }
 }
 
 std::optional<std::string> op_also_called(const Registry& registry, const std::string& name) {
@@ -80,7 +98,7 @@ LayerPort Builder::lay_out(Frame& frame, const Array& entries) {
   if (errors_.size() != before) wrong_lists_.insert(&entries);
   LayerPort previous = frame.input;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (++placed_ > kMostLayers) {  // blocks that repeat within blocks that repeat
+    if (++placed_ > kMostLayers) {  // nested repeated blocks
       if (placed_ == kMostLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMostLayers));
       return kUnknownLayer;
     }
@@ -124,7 +142,7 @@ LayerPort Builder::place(Frame& frame, const Entry& entry) {
   return is_layer ? place_layer(frame, entry, inputs) : place_block(frame, entry, inputs);
 }
 
-// Whether a key looks like 'op' or 'block', which is reported.
+// Whether a key looks like a misspelt 'op' or 'block', which is reported.
 bool Builder::has_misspelt_kind(const Entry& entry) {
   std::vector<std::string> keys;
   for (const Member& member : entry.table.table()) {
@@ -193,7 +211,7 @@ std::vector<LayerPort> Builder::inputs_of(const Frame& frame, const Entry& entry
   return inputs;
 }
 
-// "name", or "name:output" for an output of a layer that is not its first.
+// "name", or "name:output" for an output other than the layer's first.
 LayerPort Builder::refer(const Frame& frame, const Entry& entry, const Value& reference) const {
   if (reference.kind() != Value::Kind::text) {
     entry.errors.add(reference.at(), fmt::format("a layer is named by text, found {}", found(reference)));
@@ -275,6 +293,8 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
     if (!known || entry.errors.size() != before) return kUnknownLayer;
     if (plan.portable) try_passes(*plan.portable, shapes);
     if (only_resizes(entry) && plan.output == shapes.front()) return place_skipped(frame, entry);
+    if (const Value* form = entry.table.find("stored_as"))
+      store_as(resolve(*form, frame.variables, entry.errors), full_name, plan.parameters);
     return add(entry, full_name, type->name, inputs, std::move(plan));
   } catch (const Error& error) {
     entry.errors.add(entry.table.at(), fmt::format("layer '{}' ({}): {}", full_name, type->name, error.message()));
@@ -345,7 +365,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   return index;
 }
 
-// A layer that feeds nothing is a slip of the pen, unless it says that it is auxiliary.
+// An unread layer is a mistake, unless it is marked auxiliary.
 void Builder::check_uses() {
   std::set<LayerPort> used = auxiliary_;
   const bool is_new = used.insert(network_.result()).second;

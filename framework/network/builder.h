@@ -1,4 +1,4 @@
-// Lays a network document out as a Network: expands blocks, resolves names, infers shapes.
+// Builds a Network from a network document: expands blocks, resolves names, infers shapes.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// Where a file uses a block of a network that it extends.
+// The place where a file uses a block of a network that it extends.
 struct BlockUse {
   std::string block;
   Position at;
@@ -27,15 +27,15 @@ class Builder {
 
   // Mistakes go to `errors`; the network is complete only when there are none.
   Network build(const std::string& name, const Value& variables);
-  // Where blocks are used whose mistakes stand in another file, by the mistake's index in `errors`.
+  // Uses of blocks whose mistakes are in another file, by the mistake's index in `errors`.
   const std::map<std::size_t, BlockUse>& uses() const { return uses_; }
 
  private:
   struct Entry {
     const Value& table;
     const std::string& name;  // relative to its frame
-    LayerPort previous;       // the output of the entry before that is not auxiliary
-    Diagnostics& errors;      // a scratch one when this entry's mistakes are known already
+    LayerPort previous;       // the output of the last entry that is not auxiliary
+    Diagnostics& errors;      // a scratch one if this entry's mistakes are already known
   };
 
   void read_input(const std::string& name, const Value& variables);
@@ -44,18 +44,18 @@ class Builder {
   LayerPort place_skipped(Frame& frame, const Entry& entry);
   LayerPort place_layer(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
   LayerPort place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
-  // `prefix`: of the names of this instance's layers.
+  // `prefix`: prepended to the names of this instance's layers.
   LayerPort expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& prefix, LayerPort input,
                    const Value& given);
 
   static bool has_misspelt_kind(const Entry& entry);
-  static bool only_resizes(const Entry& entry);  // whether it is left out where it would keep its input's size
+  static bool only_resizes(const Entry& entry);  // whether it is left out if it would keep its input's size
   bool is_wanted(const Frame& frame, const Entry& entry);
   bool is_auxiliary(const Frame& frame, const Entry& entry);
-  // What a key of the entry says; true when that is a mistake, which is reported.
+  // The value of a key of the entry; true if it is a mistake, which is reported.
   bool is_true(const Frame& frame, const Entry& entry, const char* key, const Value& written);
   std::vector<LayerPort> inputs_of(const Frame& frame, const Entry& entry);
-  // All keys but the entry's own ones, resolved; others than `parameters` are reported.
+  // All keys except the entry's own, resolved; those not in `parameters` are reported.
   Value parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,
                       const std::vector<std::string>& parameters, const std::string& owner);
   const BlockDefinition* block_of(const Frame& frame, const Entry& entry);
@@ -70,7 +70,7 @@ class Builder {
                         const std::vector<LayerPort>& inputs) const;
   const std::vector<LayerOutput>& outputs_of(int layer) const;
   Carries carries(LayerPort value) const;
-  std::string name_of(LayerPort value) const;  // as a file says it
+  std::string name_of(LayerPort value) const;  // as written in a file
   const Shape& shape_of(LayerPort value) const;
 
   const NetworkDocument& document_;
@@ -80,11 +80,11 @@ class Builder {
   Network network_;
   Shape input_shape_;                   // (C, H, W)
   std::map<std::string, int> by_name_;  // of network_.layers
-  std::set<LayerPort> auxiliary_;       // outputs that no layer needs to take
-  std::size_t placed_ = 0;              // entries, those of blocks once for each instance
+  std::set<LayerPort> auxiliary_;       // outputs that layers may leave unread
+  std::size_t placed_ = 0;              // entries, counting those of blocks once per instance
   std::map<std::size_t, BlockUse> uses_;
-  std::set<const Array*> wrong_lists_;    // with names that are wrong
-  std::set<const Value*> wrong_entries_;  // whose mistakes are reported: other instances of their block have the same
+  std::set<const Array*> wrong_lists_;    // with mistakes in their names
+  std::set<const Value*> wrong_entries_;  // already reported: other instances of their block have the same mistakes
 };
 
 }  // namespace millrace

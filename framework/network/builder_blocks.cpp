@@ -1,4 +1,4 @@
-// Blocks: entries that stand for one or more instances of a list of layers.
+// Blocks: entries that expand to one or more instances of a list of layers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ constexpr const char* kIndex = "index";  // a parameter of every block: by defau
 const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when",     "otherwise",
                                              "repeat", "first", "inline", "auxiliary"};
 
-// What the block may be given: what has a default and what its layers refer to.
+// Parameters of the block: those with defaults, and those that its layers refer to.
 std::vector<std::string> parameter_names(const BlockDefinition& block) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
@@ -27,14 +27,14 @@ std::vector<std::string> parameter_names(const BlockDefinition& block) {
   return names;
 }
 
-// "layer1.0", "layer1.1" of "layer1", or "layer1", "layer2" of "layer#".
+// "layer1.0", "layer1.1" for "layer1", or "layer1", "layer2" for "layer#".
 std::string numbered(const std::string& name, std::size_t index) {
   const std::size_t mark = name.find('#');
   if (mark == std::string::npos) return fmt::format("{}.{}", name, index);
   return fmt::format("{}{}{}", name.substr(0, mark), index + 1, name.substr(mark + 1));
 }
 
-// "a -> b -> a" when the block stands inside itself.
+// "a -> b -> a" if the block contains itself.
 std::string recursion(const Frame& frame, const std::string& block) {
   std::string path = block;
   for (const Frame* outer = &frame; outer && !outer->block.empty(); outer = outer->outer) {
@@ -44,7 +44,7 @@ std::string recursion(const Frame& frame, const std::string& block) {
   return {};
 }
 
-// What the only variable in a block's name, as in "stem_${stem}", may be. "": there is none, or no block has such a name.
+// Possible values of the only variable in a block's name, as in "stem_${stem}". "" if there is none, or no block has such a name.
 std::string values_for_block(const Value& written, const std::vector<std::string>& blocks) {
   const std::vector<Reference> in_it = references(written);
   if (in_it.size() != 1) return "";
@@ -68,7 +68,9 @@ const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry)
   const auto definition = document_.blocks.find(name);
   if (definition == document_.blocks.end()) {
     std::vector<std::string> names;
-    for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    if (entry.errors.names_nearest()) {
+      for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    }
     if (const auto said = values_for_block(*entry.table.find("block"), names); !said.empty() && !nearest_name(name, names)) {
       entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, said));
       return nullptr;
@@ -114,7 +116,7 @@ std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry,
   return instances;
 }
 
-// That each instance has what the block refers to.
+// Checks that each instance has all parameters that the block refers to.
 void Builder::require_references(const Entry& entry, const BlockDefinition& block, const std::vector<Value>& instances) {
   std::set<std::string> missing;
   for (const Reference& reference : block.references) {

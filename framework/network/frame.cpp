@@ -19,7 +19,7 @@ bool is_layer_name(const std::string& name, bool repeated) {
          name.front() != '.' && name.back() != '.';
 }
 
-// What an entry without a name is called after.
+// The base of an unnamed entry's name.
 std::string family(const Value& entry) {
   for (const char* key : {"op", "block"}) {
     const Value* value = entry.find(key);
@@ -78,7 +78,7 @@ LayerPort Frame::find(const std::string& name, const Position& at, const std::st
     return kUnknownLayer;
   }
   std::vector<std::string> candidates = {"@input"};
-  for (const Frame* frame = this; frame; frame = frame->outer) {
+  for (const Frame* frame = this; frame && errors.names_nearest(); frame = frame->outer) {
     for (const auto& [known, layer] : frame->outputs) candidates.push_back(known);
   }
   const auto nearest = nearest_name(name, candidates);

@@ -1,4 +1,4 @@
-// One list of layers while it is laid out: the network's own, or one instance of a block. Knows what names mean there.
+// Scope of one list of layers during building: the network's own, or one instance of a block. Resolves names there.
 #pragma once
 
 #include <map>
@@ -12,26 +12,26 @@
 
 namespace millrace {
 
-// Beside Network::kInput: the output of an entry that could not be laid out. Entries that take it are not laid out either, so
+// In addition to Network::kInput: the output of an entry that could not be built. Entries that read it are not built either, so
 // that one mistake gives one message.
 inline constexpr LayerPort kUnknownLayer = -2;
 
 struct Frame {
   Frame* outer = nullptr;          // the frame of the entry that uses this block; null for the network's own
   std::string block;               // the block's name; empty for the network's own
-  std::string prefix;              // of the names here: "layer1.0."
-  Value variables;                 // what ${...} may name
-  LayerPort input = 0;             // what "@input" means
+  std::string prefix;              // prepended to the names here: "layer1.0."
+  Value variables;                 // variables available to ${...}
+  LayerPort input = 0;             // the value of "@input"
   std::vector<std::string> names;  // one for each entry, unnamed ones numbered
-  std::map<std::string, LayerPort, std::less<>> outputs;  // by name relative to this frame: what it means
+  std::map<std::string, LayerPort, std::less<>> outputs;  // by name relative to this frame
 
-  // Makes `names`. Reports names that are wrong or there twice.
+  // Fills `names`. Reports wrong or duplicate names.
   void name_entries(const Array& entries, Diagnostics& errors);
 
-  // Defines a name of this frame, and with it, prefixed, of all frames further out.
+  // Defines a name in this frame, and with its prefix in all outer frames.
   void define(const std::string& name, LayerPort output);
 
-  // What a name in a `from` or `otherwise` means here; reports unknown names. `user`: the entry that refers to it.
+  // Resolves a name in a `from` or `otherwise`; reports unknown names. `user`: the entry that refers to it.
   LayerPort find(const std::string& name, const Position& at, const std::string& user, Diagnostics& errors) const;
 };
 

@@ -10,7 +10,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t kMostPooledPlaces = 256;  // of a window that a batch normalisation takes in: a byte names the largest
+// In a window that is fused into a batch normalisation: the largest's index is stored in a byte.
+constexpr std::int64_t kMostPooledPlaces = 256;
 
 std::int64_t places_of(const PoolAttributes& pool) { return pool.kernel.height * pool.kernel.width; }
 
@@ -60,7 +61,7 @@ class Fuser {
     for (int index = 0; index < static_cast<int>(network_.layers.size()); ++index) {
       if (!taken_[static_cast<std::size_t>(index)]) nodes_.push_back(start(index));
     }
-    // A node that took in a later layer is computed where that layer stands.
+    // A node with fused later layers is computed at the position of the last one.
     std::stable_sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.output < b.output; });
     return std::move(nodes_);
   }
@@ -68,11 +69,11 @@ class Fuser {
  private:
   static constexpr int kOutside = -1;
   struct Reader {
-    int layer, port;  // the port that it reads
+    int layer, port;  // the port it reads
   };
   const Layer& layer(int index) const { return network_.layers[static_cast<std::size_t>(index)]; }
 
-  // The only layer that reads this one, and its first output; -1 where there are several readers, or one outside.
+  // The only layer that reads this one, through its first output; -1 if there are several readers, or one outside.
   int only_reader(int index) const {
     const std::vector<Reader>& readers = readers_[static_cast<std::size_t>(index)];
     return readers.size() == 1 && readers.front().port == 0 ? readers.front().layer : -1;
@@ -91,7 +92,7 @@ class Fuser {
     if (node.activation != Activation::none) take(node, next);
   }
 
-  // The last of an addition's operands takes it in, so that the others are there.
+  // The last operand of an addition fuses it, so that the others are available.
   void take_residual(Node& node) {
     const int next = only_reader(node.output);
     if (next < 0 || layer(next).op != "add" || layer(next).inputs.size() != 2) return;
@@ -149,7 +150,7 @@ class Fuser {
   const Network& network_;
   const FusionOptions& options_;
   std::vector<std::vector<Reader>> readers_;
-  std::vector<bool> taken_;  // has its node, or gets none
+  std::vector<bool> taken_;  // has a node, or needs none
   std::vector<Node> nodes_;
 };
 

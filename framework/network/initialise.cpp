@@ -1,10 +1,10 @@
-// First values of parameters. Every value is a function of the seed and the parameter's name alone: adding a layer to a network
-// does not change the others.
+// Initial values of parameters. Every value depends on the seed and the parameter's name alone: adding a layer to a network does
+// not change the others.
 //
 // Rules: He et al., "Delving deep into rectifiers", 2015; Glorot and Bengio, "Understanding the difficulty of training deep
 // feedforward neural networks", 2010. "fan_in_uniform" is PyTorch's default for conv and linear. "he_normal_fan_out" keeps the
-// deviation of gradients rather than of activations; groups count as one, as in PyTorch. Of a transposed_conv's weights, (in, out
-// / groups, ...), the second extent counts as `in` all the same, as in PyTorch.
+// deviation of gradients rather than of activations; groups count as one, as in PyTorch. For a transposed_conv's weights, (in,
+// out / groups, ...), the second extent also counts as `in`, as in PyTorch.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -39,7 +39,7 @@ std::vector<float> normal(const Parameter& parameter, Draw draw, double deviatio
   return values;
 }
 
-// Filter i of the first ones passes channel i on: one at the kernel's centre, zero elsewhere.
+// Makes filter i pass channel i on, for the first filters: one at the kernel's centre, zero elsewhere.
 void make_identities(const Shape& shape, std::vector<float>& values) {
   std::int64_t field = 1, centre = 0;
   for (int axis = 2; axis < shape.rank(); ++axis) {

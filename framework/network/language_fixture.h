@@ -1,4 +1,4 @@
-// Networks from their text.
+// Builds networks from text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class NetworkLanguage : public testing::Test {
     return network ? network : std::make_shared<const Network>();
   }
 
-  // Every message about a document, which must be refused. Line 1 is the input's.
+  // All messages about a document, which must be refused. Line 1 is the input's.
   std::string mistakes(const std::string& toml, const Value& variables = Value()) {
     EXPECT_EQ(build(toml, variables), nullptr);
     return errors_.text();

@@ -26,7 +26,7 @@ std::vector<std::string> keys_of_every_network() {
   return keys;
 }
 
-// Every name that a ${...} refers to, each once and sorted.
+// All names in ${...}, distinct and sorted.
 std::vector<std::string> referred_names(const NetworkDocument& document) {
   std::vector<std::string> names;
   for (const Reference& reference : document.references) names.push_back(reference.name);
@@ -38,7 +38,7 @@ std::vector<std::string> referred_names(const NetworkDocument& document) {
   return names;
 }
 
-// Whether any entry of a list of layers gives `name` to the block that it stands for.
+// Whether any entry of a list of layers passes `name` to its block.
 bool is_given(const Array* entries, const std::string& name) {
   return entries != nullptr && std::any_of(entries->begin(), entries->end(), [&](const Value& entry) {
            const Value* first = entry.find("first");
@@ -46,7 +46,7 @@ bool is_given(const Array* entries, const std::string& name) {
          });
 }
 
-// Whether ${name} in blocks is the network's variable, which no block is given under the same name.
+// Whether ${name} in blocks is the network's variable: no block receives a parameter of this name.
 bool is_of_network(const NetworkDocument& document, const std::string& name) {
   return !is_given(document.layers, name) && std::none_of(document.blocks.begin(), document.blocks.end(), [&](const auto& block) {
     return is_given(block.second.layers, name) || block.second.defaults.find(name) != nullptr;
@@ -63,7 +63,7 @@ std::vector<Reference> references_to_variables(const NetworkDocument& document) 
   return all;
 }
 
-// Names that a pipeline may set, of those that something refers to: those that only blocks give each other are none.
+// Names that a pipeline may set, among those referred to; excludes names that only blocks pass to each other.
 std::vector<std::string> variables_of(const NetworkDocument& document, const std::vector<std::string>& referred) {
   std::set<std::string> names;
   for (const Member& member : document.defaults.table()) {
@@ -73,25 +73,26 @@ std::vector<std::string> variables_of(const NetworkDocument& document, const std
   return {names.begin(), names.end()};
 }
 
-// A default that changes nothing is a misspelt one.
+// An unused default is a misspelt one.
 void check_defaults(const NetworkDocument& document, const std::string& name, const std::vector<std::string>& referred,
                     Diagnostics& errors) {
   for (const Member& member : document.defaults.table()) {
     if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
-    const auto nearest = nearest_name(member.key, referred);
+    const auto nearest = errors.names_nearest() ? nearest_name(member.key, referred) : std::nullopt;
     errors.add(member.at, fmt::format("nothing in network '{}' refers to its default '{}'{}", name, member.key,
                                       nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
   }
 }
 
-// What ${...} stands for in the network: `given` over the document's defaults.
+// Values for ${...} in the network: `given` over the document's defaults.
 Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
   const std::size_t before = errors.size();
   const std::vector<std::string> referred = referred_names(document), known = variables_of(document, referred);
   check_defaults(document, name, referred, errors);
   for (const Member& member : given.table()) {
     if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
-    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
+    const auto key = errors.names_nearest() ? nearest_name(member.key, keys_of_every_network()) : std::nullopt;
+    if (key && !nearest_name(member.key, known)) {
       errors.add(
           member.at,
           fmt::format("[network] has no key '{}'; nearest is '{}'{}", member.key, *key,
@@ -104,6 +105,7 @@ Value network_variables(const NetworkDocument& document, const std::string& name
     if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
     std::vector<std::string> names;
     for (const Value* table : {&given, &document.defaults}) {
+      if (!errors.names_nearest()) break;
       for (const Member& member : table->table()) names.push_back(member.key);
     }
     const auto nearest = nearest_name(reference.name, names);
@@ -120,21 +122,21 @@ bool is_same_place(const Position& a, const Position& b) {
   return a.file && b.file && *a.file == *b.file && a.line == b.line && a.column == b.column;
 }
 
-// The variable that one of `references` at `at` refers to; null where none does. `name`: its name.
+// The variable, and its `name`, that one of `references` at position `at` refers to; null if none does.
 const Value* variable_at(const Position& at, const std::vector<Reference>& references, const NetworkDocument& document,
                          const Value& given, std::string& name) {
   for (const Reference& reference : references) {
     if (!is_same_place(reference.at, at)) continue;
     name = reference.name;
     if (const Value* variable = given.find(name)) return variable;
-    // A default of the same file stands beside what refers to it.
+    // A default in the same file is already next to its references.
     const Value* variable = document.defaults.find(name);
     if (variable != nullptr && variable->at().file && *variable->at().file != *at.file) return variable;
   }
   return nullptr;
 }
 
-// "; with height = 1 of --set image.side": what options give, for mistakes that follow from it.
+// "; with height = 1 of --set image.side": values from options, for mistakes that follow from them.
 std::string given_by_options(const Value& given) {
   std::string said;
   for (const Member& member : given.table()) {
@@ -145,8 +147,8 @@ std::string given_by_options(const Value& given) {
   return said;
 }
 
-// What is wrong where a network refers to a variable that a pipeline has given is wrong in the pipeline; what is wrong in a block
-// of a network that another one extends, in the file that uses the block.
+// Attributes mistakes: where a network refers to a variable set by a pipeline, to the pipeline; in a block of an extended
+// network, to the file that uses the block.
 void report(const Diagnostics& mistakes, const NetworkDocument& document, const std::string& name, const Value& given,
             const std::map<std::size_t, BlockUse>& uses, Diagnostics& errors) {
   if (mistakes.empty()) return;
@@ -166,8 +168,8 @@ void report(const Diagnostics& mistakes, const NetworkDocument& document, const 
   }
 }
 
-// The least side of an input that a network takes whose variables are the input's height and width, with all else as it is;
-// nothing: its mistakes are of another kind.
+// The smallest input side that the network accepts if its variables are the input's height and width, with all else unchanged;
+// empty if its mistakes are of another kind.
 std::optional<std::int64_t> least_side(const NetworkDocument& document, const std::string& name, const Value& given,
                                        const Value& bound, const Registry& registry) {
   constexpr std::int64_t kLargest = 1024;
@@ -194,11 +196,11 @@ std::optional<std::int64_t> least_side(const NetworkDocument& document, const st
     const std::int64_t middle = (too_small + enough) / 2;
     (is_enough(middle) ? enough : too_small) = middle;
   }
-  // A network whose branches meet takes some sizes and not those between them: a larger one is then not what it needs.
+  // A network with merging branches accepts some sizes but not those between them; a larger size is then not the remedy.
   return is_enough(enough + 1) && is_enough(enough + 2) ? std::optional(enough) : std::nullopt;
 }
 
-// What is wrong with the first layer that an input is too small for says little of what the network needs.
+// The first layer whose input is too small does not show what the network needs.
 void report_small_input(std::int64_t least, const Diagnostics& mistakes, const std::string& name, const Value& bound,
                         Diagnostics& errors) {
   const Value &height = *bound.find("height"), &width = *bound.find("width");

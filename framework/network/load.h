@@ -1,4 +1,4 @@
-// The network language: a TOML document to a Network with every shape inferred.
+// The network language: builds a Network with all shapes inferred from a TOML document.
 //
 //   defaults = { classes = 10 }              # values of ${...} that the pipeline's [network] table may replace
 //   input    = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
@@ -12,10 +12,13 @@
 //
 // Every entry of `layers` has `op` or `block`, and may have
 //   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
-//   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the block's input (or the
-//              network's). A name is looked for in the same block first, then further out; a block's name means its output
-//   auxiliary  true: no later layer needs to take its output; training may measure a loss there. The entry after it takes the
+//   from       one name or a list: the outputs it reads; default: the entry before it. "@input" is the block's input (or the
+//              network's). Names are resolved in the same block first, then further out; a block's name means its output
+//   auxiliary  true: no later layer needs to read its output; training may measure a loss there. The entry after it reads the
 //              output of the entry before it
+//   stored_as  how PyTorch has the layer, where that differs: files of weights that are written follow it, and both forms are read.
+//              "linear": a 1x1 convolution whose weight is (out, in); "parameter": the layer's only parameter, (C), is called as
+//              the layer and is (C, 1, 1)
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
 //   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in
@@ -34,12 +37,12 @@
 
 namespace millrace {
 
-// Reads a file. `variables`: a table, the values that the pipeline gives to the network. Mistakes are added to `errors`, and then
-// the result is null. `at`: who names the file. `made_by`: as of read_document().
+// Reads a file. `variables`: a table of values from the pipeline. Adds mistakes to `errors`; the result is then null. `at`:
+// position that names the file. `made_by`: see read_document().
 std::shared_ptr<const Network> load_network(const std::string& path, const Value& variables, const Registry& registry,
                                             Diagnostics& errors, const Position& at = {}, const std::string& made_by = {});
 
-// The same from a document that was read before. `name`: of the network, in messages.
+// Builds a network from a document already read. `name`: the network's name in messages.
 std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,
                                              const Registry& registry, Diagnostics& errors);
 

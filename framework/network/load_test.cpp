@@ -1,4 +1,4 @@
-// The network language: what it means, and how each mistake is answered.
+// The network language: its meaning, and the message for each mistake.
 #include "millrace/detail/random.h"
 #include "millrace/detail/types.h"
 #include "network/language_fixture.h"
@@ -128,12 +128,12 @@ TEST_F(NetworkLanguage, WhenLeavesEntriesOut) {
   const auto without = good(toml);
   EXPECT_EQ(names(*without), (Names{"a", "add1"}));
   EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0, 0}));
-  // Left out without `otherwise`, an entry passes its input on.
+  // Without `otherwise`, an entry that is left out passes its input on.
   EXPECT_EQ(names(*good(R"(layers = [ { op = "relu" }, { op = "gelu", when = false }, { op = "flatten" } ])")),
             (Names{"relu1", "flatten1"}));
 }
 
-// The same document with the keys of every table the other way round.
+// The same document with the keys of every table reversed.
 Value turned(const Value& value) {
   if (value.kind() == Value::Kind::array) {
     Array list;
@@ -200,6 +200,16 @@ TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOt
   EXPECT_EQ(said("height"),
             "[network] has no key 'height'; nearest is 'weights'; network 'net' has the variables 'classes', 'rate'");
   EXPECT_EQ(said("zyx"), "network 'net' has no variable 'zyx'; there are 'classes', 'rate'");
+}
+
+TEST_F(NetworkLanguage, OnlyTheFirstFiftyMistakesNameTheNearest) {
+  std::string layers = R"(layers = [ { name = "conv", op = "relu" })";
+  for (int i = 0; i < 60; ++i) layers += fmt::format(",\n{{ name = \"r{}\", op = \"relu\", from = \"comv\" }}", i);
+  const std::string said = mistakes(layers + " ]");
+  const std::string unknown = "takes the output of 'comv', but no earlier layer has this name";
+  EXPECT_NE(said.find("'r49' " + unknown + "; nearest is 'conv'\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("'r50' " + unknown + "\n"), std::string::npos) << said;
+  EXPECT_TRUE(said.ends_with("'r59' " + unknown)) << said;
 }
 
 TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
@@ -306,7 +316,7 @@ layers = [ { name = "conv", op = "conv", out = 4, kernel = 5 } ])");
             "most 4 x 4, padding = \"same\", or a larger input");
 }
 
-// Which layer an input is too small for says little of what the network needs. A size that branches refuse is another mistake.
+// The first layer whose input is too small does not show what the network needs. A size that branches refuse is another mistake.
 TEST_F(NetworkLanguage, AnInputThatIsTooSmallIsToldWithTheLeastThatIsNot) {
   const std::string pools = R"(
 layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kernel = 3, stride = 2 }, { op = "conv", out = 4, kernel = 2 } ]
@@ -396,6 +406,25 @@ layers = [ { name = "a", op = "relu" } ])"),
             "net.toml:3:1: layer 'b.a' (relu): its name is taken at line 5");
 }
 
+TEST_F(NetworkLanguage, ALayerMayBeStoredAsPyTorchHasIt) {
+  const auto network = good(R"(layers = [ { name = "a", op = "conv", out = 4, kernel = 1, stored_as = "linear" },
+{ op = "conv", out = 2, kernel = 1 } ])");
+  ASSERT_EQ(network->parameters.size(), 4U);
+  EXPECT_EQ(network->parameters[0].shape, (Shape{4, 3, 1, 1}));
+  EXPECT_EQ(network->parameters[0].stored_shape, (Shape{4, 3}));
+  EXPECT_EQ(network->parameters[1].stored_shape, Shape()) << "a bias is the same in both";
+  EXPECT_EQ(network->parameters[2].stored_shape, Shape());
+
+  const auto mistake = [this](const std::string& keys) { return mistakes("layers = [ { name = \"a\", " + keys + " } ]"); };
+  EXPECT_EQ(mistake("op = \"conv\", out = 4, kernel = 3, stored_as = \"linear\""),
+            "net.toml:2:12: layer 'a' (conv): stored_as = \"linear\" is for a convolution with a kernel of 1");
+  EXPECT_EQ(
+      mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""),
+      "net.toml:2:12: layer 'a' (conv): stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
+  EXPECT_EQ(mistake("op = \"relu\", stored_as = 1"),
+            "net.toml:2:12: layer 'a' (relu): stored_as must be \"linear\" or \"parameter\", found 1");
+}
+
 TEST_F(NetworkLanguage, EveryOutputIsUsed) {
   EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
             "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
@@ -407,7 +436,7 @@ TEST_F(NetworkLanguage, TheInputIsChecked) {
       parse_toml("input = { channels = 3, height = 8, mean = [0.5] }\nlayers = [ { op = \"relu\" } ]", "n.toml", errors_);
   EXPECT_EQ(build_network(*document, "n", Value(), registry_, errors_), nullptr);
   EXPECT_EQ(errors_.text(),
-            "n.toml:1:9: 'input' of network 'n' needs 'width': width of the images\n"
+            "n.toml:1:9: 'input' of network 'n' needs 'width': image width\n"
             "n.toml:1:44: 'mean' needs one figure for each of the 3 channels, found 1");
   errors_ = {};
   const auto bytes = parse_toml(

@@ -14,7 +14,7 @@ constexpr std::size_t kAlignment = 64;
 std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 Placement place(std::span<const Lifetime> tensors) { return millrace::place(tensors, kAlignment); }
 
-// The most bytes that are alive at any one time: no plan can do with less.
+// The most bytes alive at any one time: a lower bound for every plan.
 std::size_t lower_bound_of(const std::vector<Lifetime>& tensors) {
   std::size_t most = 0;
   for (const Lifetime& at : tensors) {
@@ -44,7 +44,7 @@ TEST(MemoryPlan, TensorsThatMeetInOneStepDoNot) {
 }
 
 TEST(MemoryPlan, TakesTheSmallestGapThatFits) {
-  // When the last tensor comes, the first and the third are gone: gaps of 256 and of 64 bytes below live ones.
+  // The last tensor finds gaps of 256 and of 64 bytes below live tensors, left by the first and the third.
   const std::vector<Lifetime> tensors = {{256, 0, 1}, {192, 0, 9}, {128, 0, 9}, {64, 0, 1}, {60, 2, 9}, {61, 0, 9}};
   const Placement plan = place(tensors);
   EXPECT_EQ(plan.offsets, (std::vector<std::size_t>{0, 256, 448, 576, 576, 640}));

@@ -14,7 +14,7 @@ void check_keys(const Value& table, const std::string& owner, const std::vector<
   }
 }
 
-// A member of that kind; null when it is missing or something else.
+// A member of that kind; null if it is missing or of another kind.
 const Value* part(const Value& table, const std::string& owner, const char* key, Value::Kind kind, bool required,
                   Diagnostics& errors) {
   const Value* value = table.find(key);

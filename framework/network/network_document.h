@@ -1,4 +1,4 @@
-// A network file's parts, their keys checked and nothing evaluated.
+// A network file's parts, with keys checked and nothing evaluated.
 #pragma once
 
 #include <map>
@@ -16,20 +16,20 @@ struct BlockDefinition {
   Value defaults;  // a table
   const Array* layers = nullptr;
   Position at;
-  std::vector<Reference> references;  // of ${...} in its layers and defaults
+  std::vector<Reference> references;  // from ${...} in its layers and defaults
 };
 
-// Points into the Value that it was made from.
+// Points into the Value from which it was made.
 struct NetworkDocument {
   Value defaults;  // a table
   const Value* input = nullptr;
   const Array* layers = nullptr;
   Position layers_at;
   std::map<std::string, BlockDefinition, std::less<>> blocks;
-  std::vector<Reference> references;  // of ${...} in it, outside the blocks
+  std::vector<Reference> references;  // from ${...} outside the blocks
 };
 
-// Mistakes are added to `errors`; the result is complete only when there are none.
+// Adds mistakes to `errors`; the result is complete only if there are none.
 NetworkDocument read_network_document(const Value& document, const std::string& name, Diagnostics& errors);
 
 }  // namespace millrace

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-// By node: the last node that reads its output; nodes.size() when none does.
+// By node: the last node that reads its output; nodes.size() if none does.
 std::vector<int> last_readers(const std::vector<Node>& nodes) {
   const int count = static_cast<int>(nodes.size());
   std::map<int, int> made_by;
@@ -27,29 +27,25 @@ std::vector<int> last_readers(const std::vector<Node>& nodes) {
 class Cutter {
  public:
   Cutter(const std::vector<Node>& nodes, std::span<const std::size_t> bytes)
-      : bytes_(bytes.begin(), bytes.end()), last_(last_readers(nodes)), size_(nodes.size()), kept_((size_ + 1) * (size_ + 1)) {
-    for (std::size_t begin = 0; begin < size_; ++begin) {
-      for (std::size_t end = begin + 1; end <= size_; ++end) {
-        std::size_t& kept = kept_[begin * (size_ + 1) + end];
-        for (std::size_t i = begin; i < end; ++i) {
-          if (last_[i] >= static_cast<int>(end)) kept += bytes_[i];
-        }
-      }
-    }
+      : bytes_(bytes.begin(), bytes.end()), size_(nodes.size()), last_read_(size_ + 1) {
+    const std::vector<int> last = last_readers(nodes);
+    for (std::size_t i = 0; i < size_; ++i) last_read_[static_cast<std::size_t>(last[i])].push_back(i);
   }
 
-  // Ends of segments with at most `peak` bytes at once; empty when there are none. Of all ways to cut the nodes before one place
-  // only the one that keeps least matters to what comes after.
+  // Ends of segments that need at most `peak` bytes at once; empty if impossible. Among all ways to divide the nodes before some
+  // place, only the one that keeps least matters for the rest.
   std::vector<int> within(std::size_t peak) const {
     std::vector<std::size_t> least(size_ + 1, kNever), from(size_ + 1, 0);
     least[0] = 0;
     for (std::size_t begin = 0; begin < size_; ++begin) {
       if (least[begin] == kNever) continue;
-      std::size_t inside = least[begin];
+      std::size_t inside = least[begin], kept_of_it = 0;  // what is read after the segment
       for (std::size_t end = begin + 1; end <= size_; ++end) {
-        inside += bytes_[end - 1];  // what is kept of the segment is among it
+        inside += bytes_[end - 1];  // includes the kept part of the segment
         if (inside > peak) break;
-        const std::size_t kept = least[begin] + kept_[begin * (size_ + 1) + end];
+        kept_of_it += bytes_[end - 1];
+        for (const std::size_t maker : last_read_[end - 1]) kept_of_it -= maker >= begin ? bytes_[maker] : 0;
+        const std::size_t kept = least[begin] + kept_of_it;
         if (kept >= least[end]) continue;
         least[end] = kept;
         from[end] = begin;
@@ -64,9 +60,8 @@ class Cutter {
 
  private:
   std::vector<std::size_t> bytes_;
-  std::vector<int> last_;
   std::size_t size_;
-  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read after it
+  std::vector<std::vector<std::size_t>> last_read_;  // by node: those whose outputs it reads last
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Node i makes layer i and reads the one before it.
+// Node i computes layer i and reads the previous one.
 std::vector<Node> chain(int length) {
   std::vector<Node> nodes(static_cast<std::size_t>(length));
   for (int i = 0; i < length; ++i) {
@@ -19,7 +19,7 @@ std::vector<Node> chain(int length) {
   return nodes;
 }
 
-// The most that is there at once, counted out.
+// The peak, by direct simulation.
 std::size_t peak(const std::vector<Node>& nodes, const std::vector<std::size_t>& bytes, const std::vector<int>& ends) {
   const std::vector<bool> kept = kept_outputs(nodes, ends);
   std::size_t before = 0, most = 0, begin = 0;
@@ -41,6 +41,13 @@ TEST(Segments, OfAChainKeepAboutTwiceItsSquareRoot) {
   EXPECT_EQ(ends.back(), 64);
   EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
   EXPECT_LE(peak(nodes, bytes, ends), 12'000U);  // sqrt(2 * 64): segments may shrink as what is kept grows
+}
+
+// Time and memory that grow with the square of the layers, or their cube, are not to be had here.
+TEST(Segments, OfEightThousandNodesTakeNoTime) {
+  const std::vector<int> ends = plan_segments(chain(8'000), std::vector<std::size_t>(8'000, 1000));
+  EXPECT_EQ(ends.back(), 8'000);
+  EXPECT_LE(peak(chain(8'000), std::vector<std::size_t>(8'000, 1000), ends), 135'000U);
 }
 
 TEST(Segments, OfAFewNodesAreOne) {

@@ -15,8 +15,8 @@
 namespace millrace {
 
 void RenameRule::describe(ParamSet<RenameRule>& set) {
-  set.add("from", &RenameRule::from).required().text("a tensor's name in the file; one * stands for any text");
-  set.add("to", &RenameRule::to).required().text("its name in the network; * stands for the same text; \"\" leaves it out");
+  set.add("from", &RenameRule::from).required().text("tensor name in the file; one * matches any text");
+  set.add("to", &RenameRule::to).required().text("its name in the network; * stands for the same text; \"\" skips it");
 }
 
 std::string RenameRule::mistake() const {
@@ -48,23 +48,22 @@ void WeightsChoice::describe(ParamSet<WeightsChoice>& set) {
 
 void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   using P = NetworkParams;
-  set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
+  set.add("use", &P::use).required().text("a network of the zoo, or a network file");
   set.add_table("weights", &P::weights, &WeightsChoice::describe)
       .or_one()
       .text(
-          "what to start from: a file, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; "
-          "or "
-          "a URL; or { file = ..., inside = ... }")
+          "initial weights: safetensors or a PyTorch state dict (.pth), next to this file or in the working folder; a URL; or { "
+          "file = ..., inside = ... }")
       .may_change();
-  set.add("sha256", &P::sha256).text("the SHA-256 that this file must have").may_change();
-  set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text").may_change();
-  set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
+  set.add("sha256", &P::sha256).text("required SHA-256 of the weights file").may_change();
+  set.add("new", &P::fresh).text("layers that start with new values: patterns, * matches any text").may_change();
+  set.add("freeze", &P::freeze).text("layers or parameters that are not trained: patterns");
   set.add_list("rename", &P::rename, &RenameRule::describe)
-      .text("other names for the file's tensors: { from = ..., to = ... }")
+      .text("new names for the file's tensors: { from = ..., to = ... }")
       .may_change();
   set.add("preprocessing", &P::preprocessing)
       .choices({"compare", "mine"})
-      .text("compare: with what the weights were validated with, where they say it; mine: this file's is meant")
+      .text("compare: with the preprocessing recorded in the weights, if any; mine: use this file's settings")
       .may_change();
 }
 
@@ -104,7 +103,7 @@ std::vector<std::string> coverable_names(const Network& network) {
 
 namespace {
 
-// Whether the shapes differ in extents of 1 at their ends alone: the weight of a linear layer is that of a 1x1 convolution.
+// Whether the shapes differ only in trailing extents of 1: a linear layer's weight equals that of a 1x1 convolution.
 bool same_values(const Shape& a, const Shape& b) {
   const auto end = [](const Shape& shape) {
     int rank = shape.rank();
@@ -114,8 +113,8 @@ bool same_values(const Shape& a, const Shape& b) {
   return std::equal(a.begin(), end(a), b.begin(), end(b));
 }
 
-// The parameters of layers that have one only, by the layers' names. PyTorch calls a module's own parameter so, such as
-// ConvNeXt's `layer_scale`.
+// The parameter of each layer that has exactly one, by the layer's name. PyTorch uses such names for a module's own parameter,
+// such as ConvNeXt's `layer_scale`.
 std::map<std::string, std::string> sole_parameters(const Network& network) {
   std::map<std::string, std::string> names;
   for (const Layer& layer : network.layers) {
@@ -125,7 +124,7 @@ std::map<std::string, std::string> sole_parameters(const Network& network) {
   return names;
 }
 
-// Both names of a type that is not floating, "I8 (int8)".
+// Both names of a non-floating type, "I8 (int8)".
 std::string text_of_type(const std::string& type) {
   static const std::map<std::string, const char*> names = {{"I64", "int64"},           {"I32", "int32"},
                                                            {"I16", "int16"},           {"I8", "int8"},
@@ -145,7 +144,7 @@ std::string nearest_text(const std::string& name, const std::vector<std::string>
   return nearest ? fmt::format("; nearest is '{}'", shown(*nearest)) : "";
 }
 
-// By its name, as model-00001-of-00002.safetensors is.
+// Judges by the name, such as model-00001-of-00002.safetensors.
 bool is_one_of_parts(std::string_view file) {
   const std::size_t of = file.rfind("-of-");
   if (of == file.npos || of == 0 || of + 4 >= file.size()) return false;
@@ -153,7 +152,7 @@ bool is_one_of_parts(std::string_view file) {
   return is_digit(of - 1) && is_digit(of + 4) && !file.substr(of + 4).starts_with("00001.");
 }
 
-// Gives the tensors of one file to the parameters of one network and collects what does not fit.
+// Assigns the tensors of one file to the parameters of one network and collects mismatches.
 class Fitting {
  public:
   Fitting(const WeightsSource& source, const Network& network) : source_(source), network_(network) {}
@@ -198,9 +197,9 @@ class Fitting {
   void add(const std::string& problem) {
     if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
   }
-  // Those that cannot be read, once for each reason, and those that are missing.
+  // Adds parameters that cannot be read, once per reason, and missing ones.
   void add_lacking(const std::vector<std::string>& unused) {
-    std::map<std::string, std::vector<const Parameter*>> unread;  // by what is said of them
+    std::map<std::string, std::vector<const Parameter*>> unread;  // by reason
     std::vector<const Parameter*> missing;
     for (const Parameter* parameter : lacking_) {
       const auto there = unread_.find(parameter->name);
@@ -213,16 +212,16 @@ class Fitting {
     for (const Parameter* parameter : missing) {
       add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
     }
-    lacking_ = std::move(missing);  // what is there in a form that is not read speaks for no other network
+    lacking_ = std::move(missing);  // an unreadable parameter does not suggest another network
   }
-  // The first problems, and what so many of them mean.
+  // The first problems, and the likely cause of many.
   std::string listed() const {
     if (problems_ <= kMostLines) return wrong_;
     const bool is_another = 2 * lacking_.size() > network_.parameters.size() && !is_one_of_parts(source_.file);
     return fmt::format("{}{}\n  and {} more", is_another ? " these are weights of another network" : "", wrong_,
                        problems_ - kMostLines);
   }
-  // A file that has nothing to do with the network may have a million names.
+  // An unrelated file may have a million names.
   std::string nearest(const std::string& name, const std::vector<std::string>& names) const {
     return problems_ < kMostLines && names.size() <= kMostNames ? nearest_text(name, names) : "";
   }
@@ -252,7 +251,7 @@ class Fitting {
       unread_.emplace(new_name(tensor.name),
                       fmt::format("is in the file as {}, which is not read: {}", tensor.what, tensor.remedy));
     }
-    // PyTorch's normalisation counts batches. The number is an integer, and no longer where somebody made all tensors half.
+    // PyTorch's normalisation counts batches, as an integer unless all tensors were converted to half.
     constexpr std::string_view kBatchCount = "num_batches_tracked";
     for (NamedTensor& tensor : file.tensors) {
       std::string name = new_name(tensor.name);
@@ -288,7 +287,7 @@ class Fitting {
     left_.erase(found);
   }
 
-  // What all names of tensors have in front of those of the network, as those of DataParallel have "module."; "": nothing, or
+  // The prefix that all tensor names have before the network's names, such as DataParallel's "module."; "" if there is none, or
   // something else is wrong too.
   std::string common_prefix(const std::vector<std::string>& unused) const {
     if (!source_.rename.empty() || unused.empty() || problems_ != unused.size() + lacking_.size()) return {};
@@ -313,7 +312,7 @@ class Fitting {
     return {};
   }
 
-  // Whole blocks of the file that the network has none of, while it lacks nothing: heads that only training needs.
+  // Whole blocks of the file that the network does not have, while it lacks nothing: heads that only training needs.
   std::string leave_out(const std::vector<std::string>& unused) const {
     if (!source_.rename.empty() || !lacking_.empty()) return "";
     const auto block_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
@@ -329,17 +328,17 @@ class Fitting {
     return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
   }
 
-  // That has parameters; null: none has.
+  // Null if no layer has parameters.
   const Layer* last_layer() const { return last_layer_with_parameters(network_); }
 
-  // Whether it is of the last layer, and differs only in the number of outputs, the first extent.
+  // Whether it belongs to the last layer, and differs only in the number of outputs, the first extent.
   bool has_other_outputs(const Shape& there, const Parameter& here) const {
     const Layer* const last = last_layer();
     if (last == nullptr || !covers(last->name, here.name) || there.rank() != here.shape.rank() || there.rank() == 0) return false;
     return std::equal(there.begin() + 1, there.end(), here.shape.begin() + 1);
   }
 
-  // The usual case: the classes are others. `answered`: problems that other advice is given for.
+  // The usual case: other classes. `answered`: number of problems with other advice.
   std::string advice(std::size_t answered) const {
     const Layer* const last = last_layer();
     if (last == nullptr || misshapen_.empty() || problems_ != misshapen_.size() + answered) return "";
@@ -355,8 +354,8 @@ class Fitting {
 
   const WeightsSource& source_;
   const Network& network_;
-  std::map<std::string, NamedTensor> left_;    // by their new names; not taken yet
-  std::map<std::string, std::string> unread_;  // by their new names: what is said of tensors that are not read
+  std::map<std::string, NamedTensor> left_;    // remaining ones, by their new names
+  std::map<std::string, std::string> unread_;  // reasons for unreadable tensors, by their new names
   std::vector<std::vector<float>> weights_;
   std::vector<std::string> misshapen_;
   std::vector<const Parameter*> lacking_;

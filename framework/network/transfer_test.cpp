@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace {
+namespace millrace::transfer_test {
 namespace {
 
 Parameter parameter(const std::string& name, const Shape& shape) { return {.name = name, .shape = shape, .initialiser = {}}; }
@@ -69,7 +69,7 @@ TEST_F(Transfer, MayLackWhatNoLossNeeds) {
   EXPECT_EQ(load({bias_, weight_, mean_, conv_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
 }
 
-// What is there and cannot be read is not called missing.
+// Unreadable tensors are not reported as missing.
 TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
   const auto write = [&](const std::string& type, std::size_t bytes) {
     std::string header =
@@ -213,7 +213,7 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
   std::filesystem::remove(part);
 }
 
-// As of a network whose tensors were all made half.
+// A network whose tensors were all converted to half.
 TEST_F(Transfer, LeavesOutCountsOfBatchesOfAnyType) {
   const NamedTensor count{"body.0.bn.num_batches_tracked", {}, {9}};
   EXPECT_EQ(load({conv_, mean_, weight_, bias_, count}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
@@ -235,7 +235,7 @@ TEST_F(Transfer, RenamesByTheFirstRuleThatFits) {
   EXPECT_EQ(load({conv, mean, weight, bias, unwanted}, {}, rules), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
 }
 
-// As a linear layer's weight, (out, in), is a 1x1 convolution's, (out, in, 1, 1).
+// A linear layer's weight, (out, in), equals a 1x1 convolution's, (out, in, 1, 1).
 TEST_F(Transfer, ExtentsOfOneAtTheEndMayDiffer) {
   const NamedTensor longer{"fc.weight", {3, 1, 1}, {5, 6, 7}}, turned{"fc.weight", {1, 3}, {5, 6, 7}};
   EXPECT_EQ(load({conv_, mean_, longer, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
@@ -369,4 +369,4 @@ TEST(RenameRule, RepeatsTheTextOfItsStar) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::transfer_test

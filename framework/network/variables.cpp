@@ -19,8 +19,8 @@ void collect(const Value& value, std::vector<Reference>& found) {
     const std::string& text = value.text();
     for (std::size_t begin = text.find("${"); begin != std::string::npos; begin = text.find("${", begin + 2)) {
       const std::size_t end = text.find('}', begin);
-      if (end == std::string::npos) return;               // evaluate() says what is wrong with it
-      if (begin > 0 && text[begin - 1] == '$') continue;  // "$${" stands for "${"
+      if (end == std::string::npos) return;               // evaluate() reports the mistake
+      if (begin > 0 && text[begin - 1] == '$') continue;  // "$${" escapes "${"
       std::string name = text.substr(begin + 2, end - begin - 2);
       name.resize(std::min(name.find('.'), name.size()));
       if (name != "env") found.push_back({std::move(name), value.at()});
@@ -40,12 +40,12 @@ Value resolve(const Value& value, const Value& variables, Diagnostics& errors) {
   return evaluate(value, TableScope(variables), errors);
 }
 
-// Each default once, after those that it refers to.
+// Binds each default once, after those that it refers to.
 void bind(Value& variables, const Value& given, const Value& defaults, Diagnostics& errors) {
   for (const Member& member : given.table()) variables.set(member.key, member.value);
   struct Pending {
     const Member* member = nullptr;
-    std::size_t waits = 0;                 // for so many others
+    std::size_t waits = 0;                 // number of others
     std::vector<std::string> waited_by{};  // their keys
   };
   std::map<std::string, Pending> pending;
@@ -80,7 +80,9 @@ void bind(Value& variables, const Value& given, const Value& defaults, Diagnosti
 void report_unknown_name(const std::string& owner, const std::string& what, const std::string& name,
                          const std::vector<std::string>& names, const Position& at, Diagnostics& errors) {
   std::string message = fmt::format("{} has no {} '{}'", owner, what, name);
-  if (const auto nearest = nearest_name(name, names)) {
+  if (!errors.names_nearest()) {
+    // The first messages have named what there is.
+  } else if (const auto nearest = nearest_name(name, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);
   } else if (names.empty()) {
     message += "; there are none";

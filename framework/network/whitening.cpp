@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostSweeps = 60;  // convergence is quadratic: six or so are usual
+constexpr int kMostSweeps = 60;  // convergence is quadratic: about six are usual
 
 // A square matrix by rows.
 class Matrix {
@@ -31,7 +31,7 @@ double off_diagonal(Matrix& a, std::int64_t n) {
   return std::sqrt(2 * sum);
 }
 
-// Makes a(p, q) zero by a rotation of rows and columns p and q, and turns the rows of v along.
+// Zeroes a(p, q) by rotating rows and columns p and q, and rotates the rows of v accordingly.
 void rotate(Matrix& a, Matrix& v, std::int64_t n, std::int64_t p, std::int64_t q) {
   if (a(p, q) == 0) return;
   const double theta = (a(q, q) - a(p, p)) / (2 * a(p, q));
@@ -93,7 +93,7 @@ PatchStatistics::PatchStatistics(const Shape& weights) {
 void PatchStatistics::add(std::span<const float> image, std::int64_t height, std::int64_t width) {
   assert(static_cast<std::int64_t>(image.size()) == channels_ * height * width);
   assert(height >= kernel_height_ && width >= kernel_width_);
-  std::vector<std::int64_t> offsets;  // of a patch's values from its first pixel
+  std::vector<std::int64_t> offsets;  // of a patch's values relative to its first pixel
   for (std::int64_t c = 0; c < channels_; ++c) {
     for (std::int64_t y = 0; y < kernel_height_; ++y) {
       for (std::int64_t x = 0; x < kernel_width_; ++x) offsets.push_back((c * height + y) * width + x);

@@ -1,10 +1,10 @@
 // Filters that whiten image patches, for parameters with the initialiser "whiten" (the first conv of airbench94).
 //
-// From the patches x of many images: C = mean of x x^T (second moments, as the paper's code has it: the images are normalised, so
-// the mean is near zero), C = V diag(lambda) V^T, filters v_i / sqrt(lambda_i + epsilon), largest eigenvalue first, and then
-// their negatives: twice as many filters as a patch has values. Sums and eigenvalues are computed in double, because the halved
-// chroma of JPEG files leaves eigenvalues that float32 sums would turn negative. Source: Jordan, "94% on CIFAR-10 in 3.29 seconds
-// on a single GPU", arXiv 2404.00498, section 3.2.
+// From the patches x of many images: C = mean of x x^T (second moments, as in the paper's code: images are normalised, so the
+// mean is near zero), C = V diag(lambda) V^T, filters v_i / sqrt(lambda_i + epsilon), largest eigenvalue first, and then their
+// negatives: twice as many filters as a patch has values. Sums and eigenvalues are computed in double, because the halved chroma
+// of JPEG files leaves eigenvalues that float32 sums would turn negative. Source: Jordan, "94% on CIFAR-10 in 3.29 seconds on a
+// single GPU", arXiv 2404.00498, section 3.2.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace millrace {
 
-// Sums the second moments of all patches of the images it is given. One thread at a time.
+// Sums the second moments of all patches of the added images. One thread at a time.
 //
 //   PatchStatistics statistics({24, 3, 2, 2});           // the weights' shape
 //   for (...) statistics.add(image, 32, 32);             // (C, H, W), normalised
@@ -43,7 +43,7 @@ struct Eigensystem {
   std::vector<double> vectors;  // (n, n): row i is the unit vector of values[i], its largest component positive
 };
 
-// That of a symmetric matrix (n, n), by cyclic Jacobi rotations (Golub and van Loan, "Matrix computations", 8.5).
+// The eigensystem of a symmetric matrix (n, n), by cyclic Jacobi rotations (Golub and van Loan, "Matrix computations", 8.5).
 Eigensystem symmetric_eigensystem(std::vector<double> matrix, std::int64_t n);
 
 }  // namespace millrace

@@ -44,7 +44,7 @@ TEST(Eigensystem, KnowsATwoByTwoMatrix) {
   EXPECT_NEAR(system.vectors[1], std::sqrt(0.5), 1e-14);
 }
 
-// Images whose neighbouring pixels and channels are alike, as those of photographs are.
+// Images with similar neighbouring pixels and channels, like photographs.
 std::vector<float> smooth_image(Draw& draw, std::int64_t channels, std::int64_t size) {
   std::vector<float> image(static_cast<std::size_t>(channels * size * size));
   float last = 0;
@@ -67,7 +67,7 @@ TEST(PatchStatistics, WhitenedPatchesHaveUnitCovariance) {
   for (const auto& image : images) {
     for (std::size_t y = 0; y < 8; ++y) {
       for (std::size_t x = 0; x < 8; ++x) {
-        std::vector<double> out(12, 0.0);  // the conv, written out
+        std::vector<double> out(12, 0.0);  // direct convolution
         for (std::size_t f = 0; f < 12; ++f) {
           for (std::size_t k = 0; k < 12; ++k) {
             const std::size_t c = k / 4, dy = k / 2 % 2, dx = k % 2;

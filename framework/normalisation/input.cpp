@@ -7,11 +7,11 @@
 namespace millrace {
 
 void InputParams::describe(ParamSet<InputParams>& set) {
-  set.add("channels", &InputParams::channels).range(1, 4096).text("channels of the images: 3 for colour, 1 for grey");
-  set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("height of the images");
-  set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("width of the images");
-  set.add("mean", &InputParams::mean).text("subtracted from each channel, of pixels scaled to 0 ... 1");
-  set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is divided by it then");
+  set.add("channels", &InputParams::channels).range(1, 4096).text("image channels: 3 for colour, 1 for grey");
+  set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("image height");
+  set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("image width");
+  set.add("mean", &InputParams::mean).text("subtracted from each channel, after scaling pixels to 0 ... 1");
+  set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is then divided by it");
 }
 
 InputParams read_input(const Value& table, const std::string& network, Diagnostics& errors) {

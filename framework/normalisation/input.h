@@ -1,4 +1,4 @@
-// The table `input` of a network: the size of its images, and the mean and deviation by which their pixels are normalised.
+// The table `input` of a network: the size of its images, and the mean and deviation that normalise their pixels.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct InputParams {
   static void describe(ParamSet<InputParams>& set);
 };
 
-// Where the table does not say them, each channel has mean 0 and deviation 1. `network`: its name, for messages.
+// By default each channel has mean 0 and deviation 1. `network`: its name, for messages.
 InputParams read_input(const Value& table, const std::string& network, Diagnostics& errors);
 
 }  // namespace millrace

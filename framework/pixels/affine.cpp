@@ -12,25 +12,25 @@ namespace millrace {
 
 namespace {
 
-constexpr int kFraction = 32;  // bits of a coordinate after the point
+constexpr int kFraction = 32;  // fractional bits of a coordinate
 constexpr std::int64_t kOne = std::int64_t{1} << kFraction;
 constexpr int kBlendBits = 11;  // bits of a bilinear weight
 
 double tangent(double degrees) { return std::tan(degrees * std::numbers::pi / 180); }
 
-// Coordinates and steps beyond these are as far outside as any others; held back so that no sum of them leaves 64 bits.
+// Coordinates and steps beyond these are outside in any case; clamped so that sums stay within 64 bits.
 constexpr double kFarthest = 1 << 29, kLongestStep = 1 << 13;
 
 std::int64_t fixed(double value, double most) {
   return static_cast<std::int64_t>(std::llround(std::clamp(value, -most, most) * static_cast<double>(kOne)));
 }
 
-// The pixel that stands for coordinate `at` outside the image: mirrored, or the edge's.
+// The pixel used for coordinate `at` outside the image: mirrored, or the edge's.
 int inside(std::int64_t at, int extent, Border border, int unit) {
   if (at >= 0 && at < extent) return static_cast<int>(at);
   if (border != Border::reflect || extent == 1) return at < 0 ? 0 : extent - 1;
   const std::int64_t period = extent == unit ? unit : 2 * (std::int64_t{extent} - unit);
-  if (at < 0 && at >= extent - period) return static_cast<int>(unit - 1 - at);  // by far the most frequent cases
+  if (at < 0 && at >= extent - period) return static_cast<int>(unit - 1 - at);  // by far the most frequent case
   if (at >= extent && at < period) return static_cast<int>(period + unit - 1 - at);
   const std::int64_t phase = ((at % period) + period) % period;
   return static_cast<int>(phase < extent ? phase : period + unit - 1 - phase);
@@ -75,7 +75,7 @@ struct Bilinear {
   }
 };
 
-// Keys' weights at every 1/2048 between two pixels, in 1/2048; each four add up to exactly one.
+// Keys' weights at every 1/2048 between two pixels, in 1/2048; each four sum to exactly one.
 struct CubicWeights {
   static constexpr int kUnit = 1 << kBlendBits;
   std::array<std::array<std::int32_t, 4>, kUnit> at;
@@ -118,7 +118,7 @@ void warp(const AffineMap& map, const SourceImage& source, const std::uint8_t* f
   const ImageShape& shape = source.image.shape;
   const std::size_t stride = static_cast<std::size_t>(shape.width) * kChannels;
   constexpr std::int64_t kHalf = kOne / 2;
-  // Nearest looks for the pixel whose area the coordinate is in, the others for the pixel to its left and above.
+  // Nearest selects the pixel whose area contains the coordinate, the others the pixel to its left and above.
   constexpr std::int64_t kShift = Kernel::kTaps == 1 ? kHalf : 0;
   const std::int64_t last_x = shape.width - Kernel::kTaps - Kernel::kFirst,
                      last_y = shape.height - Kernel::kTaps - Kernel::kFirst;

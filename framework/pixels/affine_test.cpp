@@ -116,7 +116,7 @@ TEST(WarpAffine, StaysInMemoryHoweverFarItLooks) {
 }
 
 TEST(AffineMap, TurnsCounterClockwise) {
-  const AffineMap quarter = AffineMap::rotation(90);  // what was on the right comes to the top, where y is negative
+  const AffineMap quarter = AffineMap::rotation(90);  // the right side moves to the top, where y is negative
   EXPECT_NEAR(quarter.xx * 1 + quarter.xy * 0, 0, 1e-12);
   EXPECT_NEAR(quarter.yx * 1 + quarter.yy * 0, -1, 1e-12);
 }

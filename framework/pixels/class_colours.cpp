@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The bits of a number are dealt to the highest bits of red, green and blue in turns.
+// Distributes a number's bits over the highest bits of red, green and blue in turn.
 ClassColours voc_colours() {
   ClassColours colours{};
   for (unsigned number = 0; number < 256; ++number) {

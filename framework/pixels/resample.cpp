@@ -50,13 +50,13 @@ void Resampler::Axis::prepare(int new_extent, float new_low, float new_high, Res
   to = new_to;
   try {
     fill();
-  } catch (...) {  // no memory: half of a table is none
+  } catch (...) {  // out of memory: discard the half-made table
     to = 0;
     throw;
   }
 }
 
-// The arithmetic is Pillow's (precompute_coeffs in Resample.c), down to the order of operations.
+// The arithmetic follows Pillow (precompute_coeffs in Resample.c), down to the order of operations.
 void Resampler::Axis::fill() {
   const double scale = static_cast<double>(high - low) / to;
   const double widening = std::max(scale, 1.0);
@@ -69,7 +69,7 @@ void Resampler::Axis::fill() {
   taps = (taps + 3) / 4 * 4;
   first.resize(static_cast<std::size_t>(to));
   weights.assign(static_cast<std::size_t>(to) * static_cast<std::size_t>(taps), 0);
-  constexpr int kSome = 64;  // weights of one output pixel, made in pieces
+  constexpr int kSome = 64;  // weights of one output pixel, computed in pieces
   double real[kSome];
   for (int i = 0; i < to; ++i) {
     const double centre = centre_of(i);
@@ -84,7 +84,7 @@ void Resampler::Axis::fill() {
       total += weight;
       if (x - from < kSome) real[x - from] = weight;
     }
-    // The table's row may begin earlier than the weights do, so that all of it lies in the source.
+    // The table's row may begin before the weights do, so that all of it lies in the source.
     const int start = std::max(0, std::min(from, extent - taps));
     std::int32_t* const row = weights.data() + static_cast<std::ptrdiff_t>(i) * taps + (from - start);
     for (int x = from; x < until; ++x) {
@@ -119,7 +119,7 @@ void Resampler::resample(const PixelRows& image, ImageShape to, std::uint8_t* ou
   const std::size_t bytes = static_cast<std::size_t>(to.width) * static_cast<std::size_t>(to.channels);
   const std::uint8_t* narrow = image.data;
   std::size_t stride = image.stride;
-  int skipped = 0;  // rows at the top that `narrow` does not have
+  int skipped = 0;  // rows at the top that `narrow` lacks
   if (!columns_.is_copy()) {
     skipped = rows_.is_copy() ? 0 : rows_.begin;
     const int last = rows_.is_copy() ? rows_.extent : rows_.end;
@@ -145,7 +145,7 @@ void Resampler::resample(const PixelRows& image, ImageShape to, std::uint8_t* ou
       std::memcpy(out, narrow + y * stride, bytes);
       continue;
     }
-    const bool whole = rows_.taps <= rows_.extent;  // else the source has fewer rows than the table has weights
+    const bool whole = rows_.taps <= rows_.extent;  // otherwise the source has fewer rows than the table has weights
     kernels.flatten({.rows = narrow + static_cast<std::size_t>(rows_.first[y] - skipped) * stride,
                      .in_stride = stride,
                      .weights = rows_.weights.data() + y * row_taps,
@@ -156,7 +156,7 @@ void Resampler::resample(const PixelRows& image, ImageShape to, std::uint8_t* ou
   }
 }
 
-// Steps are added up, as Pillow does (ImagingScaleAffine in Geometry.c).
+// Steps accumulate as in Pillow (ImagingScaleAffine in Geometry.c).
 void Resampler::nearest(const PixelRows& image, const Box& box, ImageShape to, std::uint8_t* out) {
   const double step_x = static_cast<double>(box.right - box.left) / to.width;
   const double step_y = static_cast<double>(box.bottom - box.top) / to.height;

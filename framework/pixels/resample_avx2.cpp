@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-// A weight is high * 2^11 + low, both of 16 bits. The instruction multiplies two of them and adds the products: those of the even
+// A weight is high * 2^11 + low, both 16-bit. The instruction multiplies two of them and adds the products: those of the even
 // taps and those of the odd ones.
 constexpr int kLowBits = 11;
 

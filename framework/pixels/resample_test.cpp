@@ -9,7 +9,7 @@
 #include "millrace/detail/random.h"
 #include "pixels/resample_kernels.h"
 
-namespace millrace {
+namespace millrace::resample_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -93,8 +93,8 @@ TEST(Resampler, ReadsNothingBesideThePartItIsGiven) {
   }
 }
 
-// What it would read beside its memory has a weight of 0 and changes no byte: only the sanitizers' build sees that. A Resampler
-// that keeps its tables and buffer from one image to the next gives the bytes of a new one.
+// Values read outside its memory would have a weight of 0 and change no byte: only the sanitizers' build detects that. A
+// Resampler that keeps its tables and buffer between images gives the same bytes as a new one.
 TEST(Resampler, StaysInItsMemoryForAnyBox) {
   Draw draw(7, {}, 1);
   Resampler used;
@@ -152,14 +152,14 @@ TEST(Resampler, NearestMixesNothing) {
   EXPECT_EQ(out, (Bytes{7, 7, 200, 200, 200, 31, 31, 4, 4, 4, 31, 31, 4, 4, 4}));
 }
 
-// Weights as tables hold them: sums of about one, some below zero.
+// Weights like those in tables: sums of about one, some below zero.
 std::vector<std::int32_t> some_weights(Draw& draw, int outputs, int taps) {
   std::vector<std::int32_t> weights;
   for (int i = 0; i < outputs * taps; ++i) {
     const std::int64_t most = (std::int64_t{1} << kWeightBits) * 3 / 2 / taps;
     weights.push_back(static_cast<std::int32_t>(draw.integer(-most / 4, most)));
   }
-  weights[0] = 1 << kWeightBits;  // the largest, and where it is the only one
+  weights[0] = 1 << kWeightBits;  // the largest, where it is the only one
   std::fill(weights.begin() + 1, weights.begin() + taps, 0);
   return weights;
 }
@@ -204,4 +204,4 @@ TEST(ResampleKernels, AllGiveTheSameBytes) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::resample_test

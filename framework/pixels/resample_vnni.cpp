@@ -10,8 +10,8 @@ namespace millrace {
 
 namespace {
 
-// A weight is (high * 2^8 + middle) * 2^8 + low, all of 8 bits with a sign. The instruction multiplies four of them by four
-// pixels and adds the products. (Vectors of 512 bits would not be faster: some processors lower their clock for them.)
+// A weight is (high * 2^8 + middle) * 2^8 + low, all signed 8-bit. The instruction multiplies four of them by four pixels and
+// adds the products. (512-bit vectors would not be faster: some processors lower their clock for them.)
 void pack(const std::int32_t* four, std::int32_t* packed) {
   std::uint32_t parts[3] = {};
   for (int tap = 0; tap < 4; ++tap) {
@@ -38,7 +38,7 @@ struct Sums {
     middle = _mm256_dpbusd_epi32(middle, bytes, _mm256_set1_epi32(weights[1]));
     low = _mm256_dpbusd_epi32(low, bytes, _mm256_set1_epi32(weights[2]));
   }
-  // The same of one group of taps: no sums are kept apart.
+  // For one group of taps: a single accumulator.
   TARGET [[gnu::always_inline]] static inline __m256i of(__m256i bytes, const std::int32_t* weights) {
     __m256i sum = _mm256_dpbusd_epi32(_mm256_set1_epi32(kHalfPixel >> 16), bytes, _mm256_set1_epi32(weights[0]));
     sum = _mm256_dpbusd_epi32(_mm256_slli_epi32(sum, 8), bytes, _mm256_set1_epi32(weights[1]));

@@ -1,4 +1,4 @@
-// Rows of numbers, of which each sample of a batch has any number.
+// Rows of numbers: each sample of a batch has any number of rows.
 #include <gtest/gtest.h>
 
 #include "millrace/batch.h"
@@ -18,7 +18,7 @@ TEST(Rows, AreGatheredInOrderOfSlotsAndNoneOfASampleWithoutWeight) {
   batch->samples[0].numbers = {1, 2, 3, 4};
   batch->samples[1].numbers = {5, 6};
   batch->samples[3].numbers = {7, 8};
-  batch->samples[5].numbers = {9, 9};  // of the batch before
+  batch->samples[5].numbers = {9, 9};  // from the previous batch
   batch->weights[1] = 0;
   gather_rows(*batch);
   EXPECT_EQ(offsets, (std::vector<std::uint32_t>{0, 2, 2, 2, 3, 3, 3}));

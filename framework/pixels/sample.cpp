@@ -24,8 +24,8 @@ std::int16_t narrow(int coordinate) {
   return static_cast<std::int16_t>(coordinate);
 }
 
-// Where a record of a window in the middle of the image begins that is to yield the whole image. A window that is an odd number
-// of pixels smaller or larger is half a pixel off the middle: what it mirrors would lose a line of the image at an edge.
+// The origin of a record that yields the whole image from a record of a centred window. A window whose size differs by an odd
+// number of pixels is half a pixel off the centre: mirroring about it would lose a line of the image at an edge.
 std::int16_t of_whole(int at, int step, int extent, int window) {
   const int first = centred(extent, window);
   return narrow(at - step * first + (step < 0 ? extent - window - 2 * first : 0));
@@ -33,8 +33,8 @@ std::int16_t of_whole(int at, int step, int extent, int window) {
 
 constexpr int kOutside = -1;
 
-// Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one from stage to stage, so that
-// a handful serves all samples of a batch, and their memory is warm.
+// Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one thread from stage to stage,
+// so a handful serves all samples of a batch, and their memory is warm.
 class SpareBuffers {
  public:
   ByteBuffer take(std::size_t size) {
@@ -44,7 +44,7 @@ class SpareBuffers {
     return {};
   }
 
-  // Keeps the largest ones.
+  // Keeps the largest buffers.
   void give(ByteBuffer& buffer) {
     if (buffer.capacity() == 0) return;
     const auto smallest = std::min_element(spares_.begin(), spares_.end(),
@@ -59,7 +59,7 @@ class SpareBuffers {
 
 thread_local SpareBuffers spare_buffers;
 
-// Buffers that hold nothing any more go back to the thread.
+// Returns unused buffers to the thread.
 template <class Plane>
 void set(Plane& plane, const Image& image) {
   plane.image = image;
@@ -68,8 +68,8 @@ void set(Plane& plane, const Image& image) {
   }
 }
 
-// The stored coordinate, 0 ... extent - 1, that stands in for `at`; kOutside where the fill value does. `unit`: as many make a
-// pixel of the image that a target belongs to, about whose edge pixels both are mirrored.
+// The stored coordinate, 0 ... extent - 1, used for `at`; kOutside if the fill value is used. `unit`: rows or columns of a target
+// per pixel of its image, about whose edge pixels both are mirrored.
 int resolve(int at, int extent, Border border, int unit) {
   if (at >= 0 && at < extent) return at;
   switch (border) {
@@ -77,12 +77,12 @@ int resolve(int at, int extent, Border border, int unit) {
     case Border::edge: return at < 0 ? 0 : extent - 1;
     case Border::reflect: break;
   }
-  const int period = extent == unit ? unit : 2 * (extent - unit);  // there and back, the edge pixels once each
+  const int period = extent == unit ? unit : 2 * (extent - unit);  // there and back, each edge pixel once
   const int phase = ((at % period) + period) % period;
   return phase < extent ? phase : period + unit - 1 - phase;
 }
 
-// Moves the record to a window in the middle of the image.
+// Moves the record to a centred window.
 void centre(AugmentationRecord& record, const ImageShape& image, const ImageShape& window) {
   record.x = narrow(record.x + centred(image.width, window.width));
   record.y = narrow(record.y + centred(image.height, window.height));
@@ -93,10 +93,10 @@ void centre(AugmentationRecord& record, const ImageShape& image, const ImageShap
 std::uint8_t* ByteBuffer::resize(std::size_t size) {
   if (size > kMost) fail(ErrorKind::data, "{} bytes are more than a buffer can hold ({})", size, kMost);
   if (size > capacity_) {
-    data_.reset();  // the old memory goes before the new comes
+    data_.reset();  // frees the old memory before allocating
     capacity_ = 0;
     size_ = 0;
-    // Up to a quarter more, so that a slot that meets a little larger file each time does not grow each time.
+    // Rounds up by at most a quarter, so that a slot with slowly growing files does not reallocate each time.
     const std::size_t grain = std::max<std::size_t>(std::bit_floor(size) / 4, 64);
     const std::size_t capacity = (size + grain - 1) / grain * grain;
     data_.reset(new std::uint8_t[capacity]);
@@ -125,7 +125,7 @@ void apply_record(const AugmentationRecord& record, const ImageView& image, Imag
   assert(image.shape.channels == window.channels && window.channels <= 4);
   const auto channels = static_cast<std::size_t>(window.channels);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * channels;
-  // The columns from `first` to before `last` lie in the image, so that no rule has to be asked for them.
+  // Columns from `first` to before `last` lie in the image and need no border rule.
   const bool forward = record.step_x > 0;
   const int first = std::clamp(forward ? -record.x : record.x - (image.shape.width - 1), 0, window.width);
   const int last = std::clamp(forward ? image.shape.width - record.x : record.x + 1, first, window.width);
@@ -157,7 +157,7 @@ void apply_record(const AugmentationRecord& record, const ImageView& image, Imag
 
 AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target) {
   AugmentationRecord result = record;
-  const int last = target.scale - 1;  // of the rows and columns that a pixel covers; seen first where the image is mirrored
+  const int last = target.scale - 1;  // in the rows and columns that a pixel covers; comes first if the image is mirrored
   result.y = narrow(record.y * target.scale + (record.step_y < 0 ? last : 0));
   result.x = narrow(record.x * target.scale + (record.step_x < 0 ? last : 0));
   result.scale = static_cast<std::uint8_t>(target.scale);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Border kBorders[] = {Border::constant, Border::reflect, Border::edge};
 
-// An image with different bytes everywhere, and the memory after it.
+// An image with different bytes everywhere, and memory after it.
 struct TestImage {
   std::vector<std::uint8_t> bytes;
   Image image;
@@ -29,7 +29,7 @@ struct TestImage {
   }
 };
 
-// An image without end: what stands at a coordinate, found by walking step by step instead of by formula.
+// An infinite image: the value at a coordinate, found by walking step by step instead of by formula.
 using Plane = std::function<std::uint8_t(int row, int column, int channel)>;
 
 int walk(int at, int extent, bool reflect) {
@@ -150,7 +150,7 @@ TEST(AugmentationRecord, OfALargerTargetShowsWhatItsImageShows) {
   record.flip_y(3);
   EXPECT_EQ(seen(record, 3), (std::pair{Rows{1, 0, 9}, Rows{11, 10, 1, 0, 9, 9}}));
   record = {};
-  record.border = Border::reflect;  // about the middle of the edge pixels of both
+  record.border = Border::reflect;  // about the centre of the edge pixels of both
   record.y = -3;
   EXPECT_EQ(seen(record, 8),
             (std::pair{Rows{1, 2, 1, 0, 1, 2, 1, 0}, Rows{10, 11, 20, 21, 11, 10, 0, 1, 10, 11, 20, 21, 11, 10, 0, 1}}));
@@ -234,7 +234,7 @@ TEST_F(SampleTest, AppliesAPendingRecordOnce) {
   EXPECT_EQ(pixels(), expected);
 }
 
-// Where there is no network, whose window would be seen.
+// Without a network, the whole image is the window.
 TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
   const TestImage source(5, 6, 1);
   show(source);
@@ -324,7 +324,7 @@ TEST_F(SampleTest, StartsAnewInItsSlot) {
   EXPECT_EQ(sample_.image().data, nullptr);
 }
 
-// Two batches of the same four images: one shows a window of larger ones, the other holds the windows themselves.
+// Two batches of the same four images: one shows a window of larger images, the other stores the windows themselves.
 TEST(HashOfInput, DependsOnWhatIsSeenAndNotOnHowItIsStored) {
   constexpr ImageShape kStored{6, 7, 3}, kWindow{4, 4, 3};
   struct Slots {
@@ -406,7 +406,7 @@ TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
   EXPECT_EQ(sample.image().shape, (ImageShape{2, 2, 3}));
   EXPECT_NE(sample.image().data, nullptr);
   place_window(sample, {2, 2, 3});
-  apply_pending(sample, {2, 2, 3});  // nothing is
+  apply_pending(sample, {2, 2, 3});  // no record is pending
   sample.record.flip_x(2);
   EXPECT_TRUE(sample.resident());
   apply_pending(sample, {2, 2, 3});

@@ -1,4 +1,4 @@
-// Where a sample's pixels come from: right, or unknown.
+// Where a sample's pixels come from: exact, or unknown.
 #include <gtest/gtest.h>
 
 #include "millrace/batch.h"
@@ -14,7 +14,7 @@ class SourceMapTest : public testing::Test {
  protected:
   SourceMapTest() { testkit::show_positions(sample_, kShape, target_); }
 
-  // Some records that a stage could leave.
+  // Draws a record that a stage could leave.
   void draw_record(std::uint64_t seed, ImageShape window) {
     Draw draw(seed, {}, 0);
     if (draw.chance(0.7)) place_window(sample_, window);

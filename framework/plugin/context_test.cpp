@@ -1,4 +1,4 @@
-// A stage is told what is known where it stands, and nothing else.
+// A stage's context has exactly the data available at its position.
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// What a context has no member for cannot be read too early: such a stage does not compile (tests/author_headers).
+// Data that a context lacks cannot be read too early: such a stage does not compile (tests/author_headers).
 template <class Context>
 constexpr bool kTellsData = requires(const Context& context) {
   context.image;

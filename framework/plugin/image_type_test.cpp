@@ -1,4 +1,4 @@
-// Images of 16 bits and clips reach only stages that take them.
+// 16-bit images and clips reach only stages that accept them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ using testkit::table;
 
 constexpr ImageShape kDeep{4, 4, 3, 1, DataType::u16}, kClip{4, 4, 3, 2};
 
-// Makes images of 16 bits.
+// Emits 16-bit images.
 class Deep : public SampleTransform {
  public:
   struct Params {
@@ -40,7 +40,7 @@ class Deep : public SampleTransform {
   Params params_;
 };
 
-// Makes 8-bit images of any.
+// Converts any image to 8 bits.
 class Shallow : public SampleTransform {
  public:
   struct Params {};
@@ -62,7 +62,7 @@ class Shallow : public SampleTransform {
   ImageShape input_;
 };
 
-// Says nothing about images.
+// Declares nothing about images.
 class Plain : public SampleTransform {
  public:
   struct Params {};

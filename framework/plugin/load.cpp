@@ -1,13 +1,17 @@
-// Finding and opening plugins.
+// Finds and opens plugins.
 #include <dlfcn.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "millrace/util/load_plugins.h"
 #include "plugin/library_file.h"
 #include "plugin/loading.h"
@@ -19,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::atomic<const char*> under_way{nullptr};  // what loading_plugin() says
+std::atomic<const char*> under_way{nullptr};  // result of loading_plugin()
 
 class Loading {
  public:
@@ -32,6 +36,14 @@ class Loading {
   const char* const before_;
 };
 
+// The loader gives no error code. It maps nothing of a disk that is mounted without the right to execute, either.
+bool lacks_addresses(std::string_view reason, const std::string& path) {
+  if (reason.find(std::generic_category().message(ENOMEM)) != reason.npos) return true;
+  struct statvfs disk {};
+  const bool may_execute = ::statvfs(path.c_str(), &disk) == 0 && (disk.f_flag & ST_NOEXEC) == 0;
+  return may_execute && reason.find("failed to map segment") != reason.npos;
+}
+
 std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
   if (const std::string part = missing_part(path); !part.empty()) {
@@ -39,13 +51,15 @@ std::shared_ptr<void> open_library(const std::string& path) {
   }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
+    const std::string reason = dlerror();
+    if (lacks_addresses(reason, path)) throw Error(ErrorKind::run, kOutOfMemory).in(fmt::format("plugin '{}'", path));
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
-         dlerror());
+         reason);
   }
   return {handle, [](void* library) { dlclose(library); }};
 }
 
-// Compares what must be equal before any code of the plugin may run.
+// Compares everything that must match before any code of the plugin may run.
 const PluginDescriptor& checked_descriptor(void* library, const std::string& path) {
   const auto* descriptor = static_cast<const PluginDescriptor*>(dlsym(library, "millrace_plugin"));
   if (!descriptor || descriptor->magic != kPluginMagic) {
@@ -62,7 +76,7 @@ const PluginDescriptor& checked_descriptor(void* library, const std::string& pat
   return *descriptor;
 }
 
-// The folders that the user names.
+// Folders in MILLRACE_PLUGIN_PATH.
 std::vector<fs::path> named_folders() {
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("MILLRACE_PLUGIN_PATH")) {
@@ -76,7 +90,7 @@ std::vector<fs::path> named_folders() {
   return folders;
 }
 
-constexpr const char* kFolder = "the folder of plugins ";  // that is not trusted
+constexpr const char* kFolder = "the folder of plugins ";  // a folder that is not trusted
 
 // The libraries in a folder, sorted, so that every machine loads them in the same order.
 std::vector<std::string> libraries_in(const fs::path& folder, std::error_code& error) {
@@ -92,7 +106,7 @@ std::string library_name(const std::string& path) { return fs::path(path).filena
 
 struct FoundLibraries {
   std::vector<std::string> files;
-  std::string reason;  // why there are none though the folder holds some; empty: it is trusted
+  std::string reason;  // why its libraries are not used; empty: the folder is trusted
 };
 
 FoundLibraries find_libraries(const fs::path& folder, std::error_code& error) {
@@ -101,7 +115,7 @@ FoundLibraries find_libraries(const fs::path& folder, std::error_code& error) {
   return {std::move(files), {}};
 }
 
-// What to say of a folder that the user names and that holds no library; most often it is the folder above that is named.
+// The message for a named folder without libraries; most often its parent was named.
 std::string without_plugins(const fs::path& folder) {
   std::string message = fmt::format("MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so", folder.string());
   std::vector<fs::path> inner = {folder / "lib" / "millrace" / "plugins"};
@@ -123,7 +137,7 @@ const char* loading_plugin() noexcept { return under_way; }
 
 void load_plugin(Registry& registry, const std::string& path) {
   const Loading loading(path);
-  // Teams of OpenMP threads must not spin beside the data stages; libgomp reads this once, when a backend brings it along.
+  // OpenMP threads must not spin while data stages run; libgomp reads this once, when a backend loads it.
   setenv("OMP_WAIT_POLICY", "passive", 0);
 
   const std::shared_ptr<void> library = open_library(path);
@@ -139,17 +153,17 @@ void load_plugin(Registry& registry, const std::string& path) {
     descriptor.register_types(registry);
   } catch (...) {
     Error error = current_error();
-    content.remove_those_of(std::exchange(content.loading, {}));  // all of a plugin or nothing
+    content.remove_those_of(std::exchange(content.loading, {}));  // a plugin registers everything or nothing
     throw error.in(fmt::format("plugin '{}' ({})", descriptor.name, path));
   }
   content.loading.clear();
-  // From here on it stays for good: objects and exceptions of its code may outlive the registry.
+  // From here on the library stays loaded: its objects and exceptions may outlive the registry.
   if (void* pinned = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(pinned);
   content.plugins.push_back({descriptor.name, descriptor.version, descriptor.text, path});
 }
 
-// A user's library takes the place of one of ours that has its file name. Our others are loaded first, so that it is the user's
-// plugin that is refused where both register one name.
+// A user's library replaces our library of the same file name. Our others are loaded first, so that on a name conflict the user's
+// plugin is refused.
 void load_all_plugins(Registry& registry) {
   RegistryContent& content = RegistryContent::of(registry);
   const auto load_each = [&](const std::vector<std::string>& files) {
@@ -159,6 +173,7 @@ void load_all_plugins(Registry& registry) {
       try {
         load_plugin(registry, file);
       } catch (const Error& problem) {
+        if (lacks_memory(problem)) throw;  // the next one would lack it too
         content.load_errors.emplace_back(problem.what());
       }
     }
@@ -186,7 +201,7 @@ void load_all_plugins(Registry& registry) {
   load_each(named);
   load_each({replaced, own.files.end()});
   if (!own.reason.empty()) content.load_errors.push_back(own.reason);
-  if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
+  if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree may have no plugins
   content.load_errors.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }
 

@@ -1,4 +1,4 @@
-// Which libraries are let in, which are refused with what message, and that objects keep their code in memory.
+// Tests which libraries are loaded, which are refused with what message, and that objects keep their code in memory.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "testkit/few_addresses.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 std::string plugin(const std::string& name) { return fmt::format("{}/{}.so", TEST_PLUGIN_DIR, name); }
 
-// What load() says about a library, as a kind and a text.
+// load()'s error for a library, as a kind and a text.
 std::string refusal(const std::string& path) {
   Registry registry;
   try {
@@ -93,7 +94,7 @@ TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
   }
 }
 
-// Which the loader of libraries does not notice: it ends the process.
+// The dynamic loader does not detect this: it ends the process.
 TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
   const testkit::TestFolder own;
   const fs::path path = own.path() / "cut_off.so";
@@ -106,6 +107,19 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
         << said;
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+TEST(PluginLoad, SaysThatMemoryHasRunOutWhereALibraryCannotBeMapped) {
+  const testkit::TestFolder own;
+  const std::string path = own.path() / "not_loaded_yet.so";
+  fs::copy_file(plugin("good"), path);
+  const testkit::FewAddresses few(rlim_t{32} << 10);
+  Registry registry;
+  const Error error = testkit::error_of([&] { load_plugin(registry, path); });
+  EXPECT_EQ(error.message(), "out of memory");
+  EXPECT_EQ(error.kind(), ErrorKind::run);
+}
+#endif
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {
   Registry registry;
@@ -228,7 +242,7 @@ TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
   backend.reset();
 }
 
-// An exception's type and destructor lie in the library that threw it.
+// An exception's type and destructor are in the library that threw it.
 TEST(PluginLifetime, AnErrorOutlivesItsPlugin) {
   const testkit::TestFolder own;
   const fs::path copy = own.path() / "throws.so";

@@ -1,9 +1,9 @@
-// Which library a program is opening, for what it says when that ends the process.
+// The library that a program is opening, for its message if that ends the process.
 #pragma once
 
 namespace millrace {
 
-// Its path; null: none. Async-signal-safe.
+// Path of the library; null: none. Async-signal-safe.
 const char* loading_plugin() noexcept;
 
 }  // namespace millrace

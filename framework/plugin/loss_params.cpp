@@ -17,7 +17,7 @@ struct Words {
   std::string type = kDefaultLoss, reduction = "mean";
 };
 
-// The keys that every loss has; what is left in `table` is the loss's own.
+// Takes the keys common to all losses; the rest of `table` belongs to the loss.
 Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
   Words words;
   const auto take = [&](const char* key, std::string& word) {
@@ -48,7 +48,7 @@ const LossType* find(const std::string& name, const Position& at, const Registry
   return nullptr;
 }
 
-// Keys that look like a word of every loss; they are reported and taken out.
+// Reports and removes misspelt common keys.
 void refuse_misspelt_words(Value& table, const LossType& type, const std::string& owner, Diagnostics& errors) {
   std::vector<std::string> keys = {"type", "reduction"};
   for (const ParamInfo& info : type.params) keys.push_back(info.name);
@@ -61,7 +61,7 @@ void refuse_misspelt_words(Value& table, const LossType& type, const std::string
   });
 }
 
-// The run puts numbers in place of the word when it has counted; until then classes weigh the same.
+// The run replaces the word by numbers after counting; until then classes have equal weights.
 void drop_median_weights(Value& table, const LossType& type) {
   const Value* const written = table.find(kClassWeights);
   if (written == nullptr || type.info->target != LossTarget::classes || !is_word(*written, kMedianFrequency)) return;
@@ -147,9 +147,9 @@ StageLoss make_loss(const LossParams& params, const StageSite& site) {
 
 void AuxiliaryLoss::describe(ParamSet<AuxiliaryLoss>& set) {
   set.add("output", &AuxiliaryLoss::output)
-      .text("a layer whose output no other layer reads, marked `auxiliary` in the network's file; without: the network's result");
-  set.add("weight", &AuxiliaryLoss::weight).range(0).text("what the loss is multiplied by in the sum");
-  set.add("loss", &AuxiliaryLoss::loss).text("as the stage's `loss`, which it is by default");
+      .text("layer that no other layer reads, marked `auxiliary` in the network's file; default: the network's result");
+  set.add("weight", &AuxiliaryLoss::weight).range(0).text("factor on the loss in the sum");
+  set.add("loss", &AuxiliaryLoss::loss).text("like the stage's `loss`, its default");
 }
 
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site) {

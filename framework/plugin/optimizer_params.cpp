@@ -20,7 +20,7 @@ void append_names(const std::vector<ParamInfo>& params, std::vector<std::string>
   for (const ParamInfo& info : params) names.push_back(info.name);
 }
 
-// A stage's table with the keys of an optimizer in it.
+// A stage's table that contains keys of an optimizer.
 struct OptimizerTable {
   const Registry& registry;
   const std::string& owner;
@@ -49,7 +49,7 @@ struct OptimizerTable {
     return errors.size() == before ? optimizer : nullptr;
   }
 
-  // Keys beside those of a table that names no optimizer.
+  // Reports other keys of a table that names no optimizer.
   void refuse(const Value& others, Diagnostics& errors) const {
     for (const Member& member : others.table()) errors.add(member.at, stranger(nullptr, member.key));
   }
@@ -72,9 +72,9 @@ struct OptimizerTable {
   }
 };
 
-// A table of a list whose tables may name optimizers of their own.
+// Checks a table of a list whose tables may name optimizers of their own.
 void check_entry(const ParamInfo& list, const Value& entry, const Registry& registry, Diagnostics& errors) {
-  if (entry.kind() != Value::Kind::table) return;  // which the stage's own check reports
+  if (entry.kind() != Value::Kind::table) return;  // the stage's own check reports this
   const std::string owner = fmt::format("'{}'", list.name);
   OptimizerTable reader{registry, owner, {}};
   append_names(list.members, reader.stage_keys);
@@ -98,7 +98,7 @@ void check_optimizer(const StageType& stage, const Value& table, const Registry&
   }
   const Value* written = table.find("type");
   const Value* name = written ? written : stage.defaults.find("type");
-  if (name == nullptr || name->kind() != Value::Kind::text) return;  // which the stage's own check reports
+  if (name == nullptr || name->kind() != Value::Kind::text) return;  // the stage's own check reports this
   OptimizerTable reader{registry, owner, {}};
   append_names(stage.params, reader.stage_keys);
   const OptimizerType* type = reader.find(name->text(), written ? written->at() : table.at(), errors);

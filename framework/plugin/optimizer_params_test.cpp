@@ -1,4 +1,4 @@
-// The keys of optimizers in a stage's table: what is read, and how mistakes are answered.
+// The keys of optimizers in a stage's table, and the messages for mistakes.
 #include "plugin/optimizer_params.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Optimizers as an author writes them, and what the framework makes of them.
+// Optimizers as written by authors, and as run by the framework.
 #include "millrace/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 using testkit::table;
 
-// The value moves towards the second state, by norms if there are any.
+// Moves the value towards the second state, scaled by norms if there are any.
 struct TestKernel {
   static constexpr int kStates = 2;
   float share;
@@ -27,7 +27,7 @@ struct TestKernel {
   }
 };
 
-// Goes along its first state, by the norm of all such steps.
+// Moves along its first state, scaled by the norm of all such steps.
 struct DirectedTestKernel {
   static constexpr int kStates = 2;
   float share;
@@ -61,11 +61,6 @@ class TestOptimizer {
 
  private:
   double share_;
-};
-
-struct Stateless {
-  static constexpr int kStates = 0;
-  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value) const { value -= n.rate * gradient; }
 };
 
 // Arrays of 5000 packs in three segments of 1, 4100 and 899 packs.
@@ -120,7 +115,7 @@ std::shared_ptr<const Optimizer> made(const OptimizerType& type, const Value& pa
   return optimizer;
 }
 
-// `units`: how many are run at once.
+// `units`: number of units per run.
 void update(const Optimizer& optimizer, const UpdateArguments& at, const UpdateTime& time, std::int64_t units = 1 << 30) {
   optimizer.update(at, time, [&](const Kernel& kernel, const void* element) {
     const std::int64_t all = kernel.units(element);
@@ -164,7 +159,7 @@ TEST(Optimizer, KnowsTheNormsOfEachSegment) {
   }
 }
 
-// At the fourth update the share of the first state is 0.5 * 3. A quarter of the gradient counts.
+// At the fourth update the first state's share is 0.5 * 3. The gradient is scaled by a quarter.
 TEST(Optimizer, KnowsTheNormOfItsDirection) {
   Arrays arrays;
   const Arrays before = arrays;
@@ -190,15 +185,7 @@ TEST(Optimizer, KnowsTheNormOfItsDirection) {
   }
 }
 
-TEST(Optimizer, HasTheSameBitsHoweverUnitsAreSharedOut) {
-  const auto optimizer = made(optimizer_type<TestOptimizer<OptimizerScope::parameter>>());
-  Arrays whole, parts;
-  update(*optimizer, whole.arguments(), {.updates_done = 1});
-  update(*optimizer, parts.arguments(), {.updates_done = 1}, 1);
-  EXPECT_TRUE(whole.same_bits(parts));
-}
-
-// What a device's threads compute is the same formula, pack by pack.
+// A device's threads compute the same formula, pack by pack.
 TEST(Optimizer, ADevicesElementsComputeTheSame) {
   Arrays blocks, packs;
   const UpdateElement<TestKernel> on_blocks{blocks.arguments(), {0.5F}}, on_packs{packs.arguments(), {0.5F}};
@@ -225,7 +212,7 @@ TEST(Optimizer, AScaleMultipliesTheGradientAndOfZeroSkipsTheUpdate) {
   }
   at = untouched.arguments();
   at.scale = &zero;
-  untouched.array(1)[0] = NAN;  // as a step that is to be skipped may have
+  untouched.array(1)[0] = NAN;  // possible in a step that will be skipped
   update(*optimizer, at, {.updates_done = 1});
   untouched.array(1)[0] = before.memory[1].data()->values[0];
   EXPECT_TRUE(untouched.same_bits(before));
@@ -297,15 +284,6 @@ TEST(Optimizer, NamesTheMemoryThatItUses) {
   EXPECT_EQ(uses(at.segments, false), sizeof arrays.segments);
   EXPECT_EQ(uses(at.squares, false), sizeof(Squares) * 3);
   EXPECT_EQ(uses(at.wrong, true), sizeof wrong);
-}
-
-TEST(Optimizer, MayHaveNoState) {
-  Arrays arrays;
-  const Arrays before = arrays;
-  const UpdateElement<Stateless> element{arrays.arguments(), {}};
-  const Kernel& kernel = detail::update_kernel<UpdateElement<Stateless>>;
-  kernel.run_on_host(&element, 0, kernel.units(&element));
-  EXPECT_NEAR(arrays.array(0)[0], before.memory[0].data()->values[0] - 0.125F * before.memory[1].data()->values[0], 1e-6);
 }
 
 TEST(Optimizer, ItsConstructorsMistakeIsReportedWithTheTable) {

@@ -14,11 +14,10 @@ namespace {
 
 constexpr std::string_view kBiasName = "bias";
 
-// The parameters that are trained in the layers of a type's examples. An example with a mistake is left to the tests that are
-// made of it.
+// The trained parameters in the layers of a type's examples. Mistakes in examples are left to the tests made from them.
 struct TrainedParameters {
   bool weights = false, biases = false;
-  int rank = 4;  // the least of the weights
+  int rank = 4;  // smallest rank of the weights
 
   void add(const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters) {
@@ -47,7 +46,7 @@ bool has_key(const std::vector<ParamInfo>& params, std::string_view name) {
   return std::ranges::find(params, name, &ParamInfo::name) != params.end();
 }
 
-// Those that the type does not have by itself.
+// The keys that the type does not declare itself.
 std::vector<ParamInfo> keys_for(const LayerType& type, const TrainedParameters& trained) {
   ParamSet<ops::WeightParams> set;
   ops::WeightParams::describe(set);
@@ -69,7 +68,7 @@ void apply_keys(const ops::WeightParams& params, Parameter& parameter, Diagnosti
   parameter.decay_factor *= bias ? params.bias_decay_factor : params.decay_factor;
 }
 
-// Reads `keys` and says which key of the table is neither one of these nor the type's own.
+// Reads `keys` and reports keys of the table that are neither among them nor the type's own.
 class KeyReader {
  public:
   KeyReader(const LayerType& type, const std::vector<ParamInfo>& keys) : owner_("op '" + type.name + "'"), own_(type.params) {
@@ -109,7 +108,7 @@ LayerType with_parameter_keys(LayerType type) {
     const std::size_t before = errors.size();
     const ops::WeightParams params = reader.read(table, errors);
     LayerPlan planned = plan(reader.own_keys(table), inputs, errors);
-    if (inputs.empty()) {  // shapes are not known, and mistakes shall be
+    if (inputs.empty()) {  // shapes are unknown: only collect mistakes
       ops::read_initialiser(params.initialiser, {}, rank, errors);
       ops::read_initialiser(params.bias_initialiser, {}, 1, errors);
     }

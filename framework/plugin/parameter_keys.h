@@ -1,5 +1,5 @@
-// Keys that every layer with trained parameters takes, ours and others: the first values of its weights and biases, whether they
-// are trained, and their factors of rate and decay.
+// Keys of every layer with trained parameters, built-in or not: initialisers of weights and biases, whether they are trained, and
+// their factors for rate and decay.
 #pragma once
 
 #include "millrace/backend/network.h"
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// The layer type with the keys of ops::WeightParams, where the layers of its examples have parameters that are trained. The
-// `bias_` keys count for a parameter named "bias", the others for all others. A key that the type has by itself stays the type's.
+// Adds the keys of ops::WeightParams to a layer type whose examples have trained parameters. `bias_` keys apply to a parameter
+// named "bias", the others to all others. Keys that the type declares itself stay its own.
 LayerType with_parameter_keys(LayerType type);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What layers of plugins take for their parameters without a word of their author.
+// Keys for parameters that plugins' layers support without their author's help.
 #include "plugin/parameter_keys.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Trains a weight and a bias of each channel, and a table of numbers.
+// Trains a weight and a bias per channel, and a table of numbers.
 class Trained : public PortableLayer {
  public:
   struct Params {
@@ -41,7 +41,7 @@ class Trained : public PortableLayer {
   const Params params_;
 };
 
-// Its `trainable` means something else, and it has no bias.
+// Its `trainable` has another meaning, and it has no bias.
 class OwnKey : public PortableLayer {
  public:
   struct Params {
@@ -80,7 +80,7 @@ class ParameterKeys : public language_test::NetworkLanguage {
     registry_.add_layer<OwnKey>();
     registry_.add_layer<Unweighted>();
   }
-  // A network of this layer and a classifier.
+  // A network with this layer and a classifier.
   std::shared_ptr<const Network> with(const std::string& keys) {
     return good("layers = [ { name = \"x\", " + keys + " }, { op = \"linear\", out = 2 } ]");
   }

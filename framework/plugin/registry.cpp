@@ -1,4 +1,4 @@
-// What can be named in a pipeline, and who registered it.
+// Types that a pipeline can name, and the plugins that registered them.
 #include "millrace/plugin.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ void check_parts(const StageType& type, const Value& table, const Registry& regi
   if (type.takes_loss) check_loss_table(table, registry, owner, errors);
 }
 
-// create() that refuses mistakes in the keys of an optimizer or a loss as it refuses those in the stage's.
+// Wraps create() so that mistakes in keys of an optimizer or a loss are refused like those in the stage's.
 auto with_checked_parts(const StageType& type) {
   return [described = std::make_shared<StageType>(type)](const Value& table, AnyContext context,
                                                          Diagnostics& errors) -> std::shared_ptr<Stage> {
@@ -29,7 +29,7 @@ auto with_checked_parts(const StageType& type) {
   };
 }
 
-// What is kept of a type that is added.
+// Validates and completes a type that is added.
 template <class Type>
 Type checked(Type type) {
   return type;

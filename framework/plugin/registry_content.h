@@ -1,4 +1,4 @@
-// What a registry holds.
+// Content of a registry.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ struct RegistryContent {
       catalogues{"stage", "layer type", "loss", "optimizer", "observer", "backend", "communicator", "storage"};
   std::vector<PluginInfo> plugins;
   std::vector<std::string> load_errors;
-  std::string loading;  // the plugin whose registration runs: types that are added meanwhile are its own
+  std::string loading;  // the plugin being registered, which owns all types added meanwhile
 
   static RegistryContent& of(const Registry& registry) { return *registry.content_; }
 

@@ -1,4 +1,4 @@
-// What a stage type says about itself, and its entry in the registry. Not in the header: every plugin would compile it again.
+// A stage type's attributes, and its entry in the registry. Separate from the header, which every plugin would compile again.
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 

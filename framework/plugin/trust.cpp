@@ -10,6 +10,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "millrace/error.h"
+
 namespace millrace {
 namespace {
 
@@ -20,10 +22,10 @@ std::string refused(const std::filesystem::path& path, const std::string& found,
 
 std::filesystem::path real_path(const std::filesystem::path& path) {
   std::error_code error;
-  return std::filesystem::canonical(path, error);  // "": it is not there
+  return std::filesystem::canonical(path, error);  // "" if it does not exist
 }
 
-// Who may write the framework's library, where `path` came with it.
+// Users who may write the framework's library, if `path` came with it.
 struct Writers {
   std::optional<uid_t> owner = {};
   std::optional<gid_t> group = {};
@@ -37,10 +39,10 @@ Writers writers_of_program(const std::filesystem::path& path, const std::filesys
   return {state.st_uid, by_group ? std::optional(state.st_gid) : std::nullopt};
 }
 
-// `sticky`: others may make files in it, as in /tmp, if only they cannot replace what is there.
+// `sticky`: others may create files in it, as in /tmp, but must not be able to replace existing ones.
 std::string distrust_itself(const std::filesystem::path& path, bool sticky, const Writers& program) {
   struct stat state {};
-  if (::stat(path.c_str(), &state) != 0) return {};  // who opens it says why not
+  if (::stat(path.c_str(), &state) != 0) return {};  // opening it will report the cause
   if (state.st_uid != 0 && state.st_uid != ::geteuid() && program.owner != state.st_uid) {
     return refused(path, fmt::format("user {} owns it", state.st_uid), fmt::format("make it yours (chown {})", ::geteuid()));
   }
@@ -56,7 +58,7 @@ std::string distrust_itself(const std::filesystem::path& path, bool sticky, cons
   return {};
 }
 
-// Who may write a folder above can put another one in the place of what is below it.
+// A user who may write a parent folder can replace everything below it.
 std::string distrust_way_to(const std::filesystem::path& path) {
   for (std::filesystem::path folder = real_path(path); !folder.empty(); folder = folder.parent_path()) {
     struct stat state {};
@@ -72,13 +74,15 @@ std::string distrust_way_to(const std::filesystem::path& path) {
 }  // namespace
 
 std::string distrust(const std::filesystem::path& path, const std::filesystem::path& library) {
-  const char* const trust = std::getenv("MILLRACE_PLUGIN_TRUST");
-  if (trust != nullptr && std::string_view(trust) == "any") return {};
+  const char* const variable = std::getenv("MILLRACE_PLUGIN_TRUST");
+  const std::string_view trust = variable == nullptr ? "" : variable;
+  if (trust == "any") return {};
+  if (!trust.empty()) fail(ErrorKind::usage, "MILLRACE_PLUGIN_TRUST = '{}': expected any, or nothing", trust);
   std::string reason = distrust_itself(path, false, writers_of_program(path, library));
   if (reason.empty()) reason = distrust_way_to(path.has_parent_path() ? path.parent_path() : ".");
   std::error_code ignored;
   if (!reason.empty() || !std::filesystem::is_symlink(path, ignored)) return reason;
-  const std::filesystem::path folder = real_path(path).parent_path();  // of what the link leads to
+  const std::filesystem::path folder = real_path(path).parent_path();  // of the link's target
   reason = distrust_itself(folder, true, writers_of_program(folder, library));
   return reason.empty() ? distrust_way_to(folder) : reason;
 }

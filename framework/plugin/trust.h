@@ -1,5 +1,5 @@
-// Whose plugins are loaded: a plugin runs with all rights of the program, so anyone who can write its file or its folder can do
-// what the program's user can do.
+// Decides whose plugins are loaded: a plugin has all rights of the program, so a user who can write its file or folder can do
+// everything that the program's user can.
 #pragma once
 
 #include <filesystem>
@@ -9,17 +9,17 @@
 
 namespace millrace {
 
-// The folder of plugins that belongs to the framework's library: lib/libmillrace.so -> lib/millrace/plugins.
+// The plugin folder that belongs to the framework's library: lib/libmillrace.so -> lib/millrace/plugins.
 inline std::filesystem::path own_plugin_folder(const std::filesystem::path& library = library_folder()) {
   return library / "millrace" / "plugins";
 }
 
-// Why a folder of plugins, or a plugin's file, is not to be used: others than root and this user own it or may write it, or every
-// user may write a folder above it that has no sticky bit. Of a symbolic link the same goes for what it leads to, and its folder.
-// "": all is well, or it is not there, or MILLRACE_PLUGIN_TRUST is "any". The process's own primary group may write it.
+// Why a folder of plugins, or a plugin's file, must not be used: users other than root and this one own it or may write it, or
+// all users may write a parent folder without a sticky bit. For a symbolic link, its target and the target's folder are checked
+// too. "" if it is trusted or missing, or MILLRACE_PLUGIN_TRUST is "any". The process's primary group may write it.
 //
-// Plugins that came with the framework's library, in the folder `library`, are trusted as it is: whoever owns that folder, or the
-// group that may write it, could change the program that is already running.
+// Plugins that came with the framework's library, in the folder `library`, are trusted like the library: its owner, or the group
+// that may write it, could change the running program anyway.
 std::string distrust(const std::filesystem::path& path, const std::filesystem::path& library = library_folder());
 
 }  // namespace millrace

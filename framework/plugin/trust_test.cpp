@@ -1,4 +1,4 @@
-// Plugins that others may change are not loaded.
+// Plugins that other users may change are not loaded.
 #include "plugin/trust.h"
 
 #include <fmt/format.h>
@@ -11,6 +11,7 @@
 
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +23,7 @@ constexpr const char* kMessage =
 
 constexpr const char* kNotHere = "this container has no such user";
 
-// A folder with a good plugin in it, both written by this user alone.
+// A folder with a good plugin, both writable by this user alone.
 class Trust : public testing::Test {
  protected:
   Trust() {
@@ -43,7 +44,7 @@ class Trust : public testing::Test {
   static std::string text(const fs::path& path, const std::string& found, const std::string& mend) {
     return fmt::format(fmt::runtime(kMessage), path.string(), found, mend);
   }
-  // Why the plugin is not there; "": it is.
+  // Why the plugin was not loaded; "" if it was.
   static std::string reason() {
     Registry registry;
     load_all_plugins(registry);
@@ -131,7 +132,7 @@ TEST_F(Trust, IsRefusedToWhatAnotherUserOwns) {
   EXPECT_EQ(reason(), "plugin " + text(file_, "user 12345 owns it", "make it yours (chown 0)"));
 }
 
-// A shared installation belongs to an account that looks after software.
+// A shared installation belongs to an account for software maintenance.
 TEST_F(Trust, OfPluginsThatCameWithTheProgramIsThatOfTheProgram) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   constexpr uid_t kKeeper = 12345;
@@ -166,6 +167,15 @@ TEST_F(Trust, IsGivenToAllWhenThatIsAskedFor) {
   set_mode(file_, 0666);
   EXPECT_NE(reason(), "");
   setenv("MILLRACE_PLUGIN_TRUST", "any", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(Trust, TakesOneWordAlone) {
+  setenv("MILLRACE_PLUGIN_TRUST", "all", 1);  // NOLINT(concurrency-mt-unsafe)
+  const Error error = testkit::error_of([&] { reason(); });
+  EXPECT_STREQ(error.what(), "MILLRACE_PLUGIN_TRUST = 'all': expected any, or nothing");
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  setenv("MILLRACE_PLUGIN_TRUST", "", 1);  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(reason(), "");
 }
 

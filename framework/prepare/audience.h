@@ -1,4 +1,5 @@
-// Who hears of a run and may ask something of it: observers of the file and of the program, and process 0 of several.
+// The recipients of a run's events, which may also send requests: observers of the file and of the program, and process 0 of
+// several.
 #pragma once
 
 #include <map>
@@ -17,7 +18,7 @@
 
 namespace millrace {
 
-// The process with rank 0 has the observers, where there are several; the others send it what happens in them.
+// Rank 0 has the observers; the other processes send it their events.
 class Audience {
  public:
   // `pipeline`, `options` and their group outlive this. Throws Error(usage) for parameters of an observer.
@@ -32,17 +33,18 @@ class Audience {
   RunLog& log() const { return *log_; }       // REQUIRES: open_log()
   void open_log(const GraphPlan& stepping_graph);
   void warn(std::string text) { observers_.warn(std::move(text)); }
-  std::set<std::string> warnings() const { return observers_.warnings(); }  // of this process
-  void warn_once(std::string text);  // rank 0 says what all processes find; "": nothing is said
+  std::set<std::string> warnings() const { return observers_.warnings(); }  // reported by this process
+  void warn_once(std::string text);  // reported by rank 0 only, since all processes find the same; "": nothing
 
-  // Called where there are several processes, before anything is reported: their reports are added up, and requests are in force
-  // for all of them at the same step.
+  // For several processes, before any report: sums their reports, and makes requests take effect at the same step in all of
+  // them.
   void share();
-  // Reports of the others are listened to. Not before observers know that the run has begun: another process may be ahead.
+  // Starts receiving other processes' reports. Only after observers know that the run has begun, since another process may be
+  // ahead.
   void listen();
   void stop_listening() { receiver_ = nullptr; }           // REQUIRES: the group was left
-  std::vector<DeviceTelemetry> devices_of_others() const;  // of processes, as they last said
-  // The run is over. Throws what an observer throws that misses nothing.
+  std::vector<DeviceTelemetry> devices_of_others() const;  // the last reports of other processes
+  // Ends the run. Rethrows the error of an observer with Delivery::all.
   void end(RunEnd event);
 
  private:
@@ -50,15 +52,15 @@ class Audience {
 
   const Pipeline& pipeline_;
   const RunOptions& options_;
-  // In this order, since observers may ask and send until they are gone.
-  std::unique_ptr<Reporter> reporter_;  // of another rank than 0
+  // In this order, since observers may send requests and events until destroyed.
+  std::unique_ptr<Reporter> reporter_;  // on ranks other than 0
   Requests requests_{[this](ObserverEvent event) { observers_.tell(std::move(event)); }};
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;
   mutable Mutex mutex_;
   std::map<int, std::vector<DeviceTelemetry>> others_ MILLRACE_GUARDED_BY(mutex_);  // by rank
-  std::unique_ptr<ReportReceiver> receiver_;                                        // of rank 0
+  std::unique_ptr<ReportReceiver> receiver_;                                        // on rank 0
 };
 
 }  // namespace millrace

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The first graph that leaves it open.
+// The first graph with an automatic size.
 const GraphBuild& first_of(const Builds& builds) {
   return **std::ranges::find_if(builds, [](const auto& build) { return build->data().chooses_batch; });
 }
@@ -69,7 +69,7 @@ void BatchChoice::choose(std::uint32_t least) {
   text_ = fmt::format("batch size: {}{}", size, why.empty() ? "" : fmt::format(" ({})", why));
 }
 
-// Never more than the samples that a graph has.
+// Limited to the samples that a graph has.
 void BatchChoice::set(std::uint32_t size) {
   for (const auto& build : builds_) {
     if (!build->data().chooses_batch) continue;
@@ -92,7 +92,7 @@ bool BatchChoice::fits(std::uint32_t size) {
   return false;
 }
 
-// The least that any process has found. Throws where one has found none.
+// The least size of all processes. Throws if any has found none.
 std::uint32_t BatchChoice::agreed(std::uint32_t mine) const {
   if (group_ == nullptr) {
     if (mine > 0) return mine;
@@ -105,7 +105,7 @@ std::uint32_t BatchChoice::agreed(std::uint32_t mine) const {
     WireReader reader(all[rank]);
     const auto theirs = reader.get<std::uint32_t>();
     if (theirs == 0) {
-      group_->leave(nullptr);  // in good order: all processes find the same, and none is lost by it
+      group_->leave(nullptr);  // in good order: all processes find the same, so none is lost
       fail(ErrorKind::usage, "no batch fits: process {}: {}", rank, reader.get<std::string>());
     }
     least = std::min(least, theirs);

@@ -1,4 +1,4 @@
-// The size of batches, where the file leaves it to the run: one size for all graphs that do.
+// The automatic batch size: one size for all graphs that request it.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace millrace {
 
-// Gives the graphs sizes, and has a function of the caller's try them.
+// Sets sizes in the graphs, and tries them with a caller's function.
 class BatchChoice {
  public:
-  // Makes what a run holds with the batches that the graphs have now, and keeps it where it fits. Returns what is lacking; "": it
-  // fits. An Error of a device counts as what does not fit: a batch may be too large for a kernel.
+  // Makes the run's state with the graphs' current batches, and keeps it if it fits. Returns what is lacking, or "" if it fits.
+  // An Error of a device counts as not fitting: a batch may be too large for a kernel.
   using Compile = std::function<std::string()>;
 
-  // `group`: the processes that run the pipeline together, all of which choose; null: there are none. All of it outlives this.
+  // `group`: the processes of the run, all of which choose; null if there is one. All arguments outlive this.
   BatchChoice(const Builds& builds, Group* group, Compile compile);
 
-  static bool is_open(const Builds& builds);       // some graph leaves its size to the run
-  static std::string place(const Builds& builds);  // the first one that does, for messages. REQUIRES: is_open(builds)
+  static bool is_open(const Builds& builds);       // whether any graph's size is automatic
+  static std::string place(const Builds& builds);  // the first such graph, for messages. REQUIRES: is_open(builds)
 
-  // The size that a resumed run began with. Throws Error(usage) where it does not fit now.
+  // Sets the size that a resumed run began with. Throws Error(usage) if it does not fit now.
   void keep(std::uint32_t size);
-  // The largest multiple of `least` that fits, as far as largest_batch() finds one, and no more than the samples that a graph
-  // has. Throws Error(usage), or what the device has thrown, where none fits.
+  // Chooses the largest multiple of `least` that fits, as found by largest_batch(), and at most the samples that a graph has.
+  // Throws Error(usage), or the device's error, if none fits.
   void choose(std::uint32_t least);
 
-  const std::string& text() const { return text_; }  // a line that says what was chosen, and why it is no larger
+  const std::string& text() const { return text_; }  // a line with the choice, and why it is not larger
 
  private:
   void set(std::uint32_t size);
@@ -44,17 +44,16 @@ class BatchChoice {
   const Builds& builds_;
   Group* const group_;
   const Compile compile_;
-  std::string lack_, text_;       // why the size that was tried last does not fit
-  std::optional<Error> refused_;  // and what a device has thrown for it
+  std::string lack_, text_;       // why the last size tried does not fit
+  std::optional<Error> refused_;  // and the device's error for it
 };
 
-// The size of batches with which the run of a checkpoint began, which the graphs take over where they leave it open; 0: none
-// does. `then`: the checkpoint's pipeline. A resumed run keeps its batches, whatever memory there is now.
+// Applies the batch size of a checkpoint's run to graphs with an automatic size, and returns it; 0 if there is none. `then`: the
+// checkpoint's pipeline. A resumed run keeps its batches, regardless of the memory now.
 std::uint32_t take_batch_size(const Builds& builds, const Value& then);
 
-// Makes a batch that is larger than all samples as large as they are, where it is kept when it is not full: the rest would be
-// memory that nothing fills. It stays as it is where a replica would have no share of it, and where the graph trains, since the
-// size then also says how much a replica computes and by what learning rates are scaled.
+// Limits a batch that may be incomplete to the number of samples; the rest would be unused memory. Unchanged if a replica would
+// have no share, or if the graph trains, since the size then also sets the work of a replica and scales learning rates.
 void limit_batch(GraphBuild& build, std::size_t replicas, const std::vector<double>& load);
 
 }  // namespace millrace

@@ -5,12 +5,12 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMultiple = 8;   // of the least size
-constexpr std::uint64_t kFineness = 16;  // steps from one power of two to the next
+constexpr std::uint64_t kMultiple = 8;   // times the least size
+constexpr std::uint64_t kFineness = 16;  // sizes between two powers of two
 
 using Fits = std::function<bool(std::uint64_t)>;
 
-// Below the first size that was tried.
+// Below the first size tried.
 std::uint64_t small_batch(std::uint64_t least, std::uint64_t below, const Fits& fits) {
   for (std::uint64_t size = kMultiple / 2 * least; size >= least; size /= 2) {
     if (size < below && fits(size)) return size;

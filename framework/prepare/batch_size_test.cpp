@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// What is found where sizes up to `limit` fit, and the sizes that were asked for.
+// The result if sizes up to `limit` fit, and the sizes tried.
 struct Search {
   Search(std::uint32_t least, std::uint32_t most, std::uint32_t limit)
       : found(largest_batch(least, most, [&](std::uint32_t size) {
@@ -18,7 +18,7 @@ struct Search {
         })) {}
 
   std::vector<std::uint32_t> asked;
-  std::uint32_t kept = 0;  // of the last size that fitted
+  std::uint32_t kept = 0;  // the last size that fitted
   std::uint32_t found;
 };
 
@@ -34,7 +34,7 @@ TEST(BatchSize, IsAMultipleOfEightForEachReplica) {
   EXPECT_EQ(Search(2, 50'000, 100).found, 96U);
   EXPECT_EQ(Search(3, 50'000, 100).found, 96U);
   EXPECT_EQ(Search(1, 50'000, 8).found, 8U);
-  EXPECT_EQ(Search(1, 50'000, 700).found, 672U);  // 1024 / 32 = 32 is the step above 512
+  EXPECT_EQ(Search(1, 50'000, 700).found, 672U);  // 1024 / 32 = 32 is the interval above 512
 }
 
 TEST(BatchSize, IsSmallerThanEightWhereThatIsAllThatFits) {
@@ -50,7 +50,7 @@ TEST(BatchSize, IsNothingWhereNothingFits) {
   EXPECT_EQ(Search(2, 1, 0).found, 0U);
 }
 
-// Whatever the limit, a sixteenth at most is given away; and what was kept last is the result.
+// Wastes at most a sixteenth at any limit; and the last size kept is the result.
 TEST(BatchSize, IsNearTheLimitAfterFewTries) {
   for (const std::uint32_t least : {1U, 2U, 6U}) {
     for (std::uint32_t limit = 8 * least; limit < 40'000; limit += 1 + limit / 7) {

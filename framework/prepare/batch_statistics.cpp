@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The fewest samples of a batch whose statistics are taken together. A replica without a share takes none.
+// The fewest samples that share statistics in a batch. A replica without a share has none.
 std::uint32_t fewest_together(std::uint32_t batch, const CompileRequest& request, const TrainedBatches& batches) {
   if (request.sync_batch_norm) return batch;
   std::uint32_t fewest = batch;

@@ -1,4 +1,4 @@
-// Whether the batches that a graph trains with leave batch normalisation enough values.
+// Checks that a training graph's batches have enough values for batch normalisation.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ namespace millrace {
 
 struct TrainedBatches {
   std::string graph;                  // for messages
-  std::uint32_t size = 0;             // of a batch
-  std::uint32_t last = 0;             // of an epoch's last one where it is smaller; 0: it is not
-  std::size_t replicas = 1;           // of all processes
-  std::span<const double> load = {};  // as split() takes it
+  std::uint32_t size = 0;             // samples per batch
+  std::uint32_t last = 0;             // size of an epoch's last batch if it is smaller, else 0
+  std::size_t replicas = 1;           // in all processes
+  std::span<const double> load = {};  // as for split()
 };
 
-// Throws Error(usage) where a layer would normalise by the mean and variance of one value a channel. Such a variance is 0: the
-// layer would give its shift, whatever its input is, and its running variance would go to 0.
+// Throws Error(usage) if a layer would normalise by the mean and variance of one value per channel. That variance is 0: the
+// layer would output its shift for any input, and its running variance would approach 0.
 void require_variance(const Network& network, const CompileRequest& request, const TrainedBatches& batches);
 
 }  // namespace millrace

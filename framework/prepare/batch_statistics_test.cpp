@@ -10,7 +10,7 @@ namespace {
 
 class BatchStatistics : public language_test::NetworkLanguage {
  protected:
-  // What is said of training with such batches; "": they are right.
+  // The error for such batches; "" if there is none.
   std::string said(const TrainedBatches& batches, const CompileRequest& request = {}) {
     return said(R"(layers = [ { op = "conv", out = 4, kernel = 3 }, { op = "batch_norm" }, { op = "global_average_pool" },
                               { name = "bn", op = "batch_norm" } ])",

@@ -33,7 +33,7 @@ int parse_number(std::string_view digits, std::string_view whole) {
   return number;
 }
 
-// What begins with a letter is the beginning of a UUID.
+// A word that begins with a letter is the start of a UUID.
 Choice parse_choice(std::string_view word, std::string_view whole) {
   const bool letter = !word.empty() && ((word[0] >= 'A' && word[0] <= 'Z') || (word[0] >= 'a' && word[0] <= 'z'));
   if (!letter) return {.index = parse_number(word, whole), .uuid = {}};
@@ -44,7 +44,7 @@ Choice parse_choice(std::string_view word, std::string_view whole) {
 // Every GPU, or those with the numbers that follow.
 bool means_gpus(const DeviceRequest& request) { return request.backend == "all" || request.backend == "gpu"; }
 
-// Appended where a message says that no plugin brings a backend for GPUs.
+// Appended to messages if no plugin has a backend for GPUs.
 constexpr const char* kHowToGetCuda =
     "; backend 'cuda' is built where a CUDA 13 toolkit with the headers of cuDNN 9 and NCCL is found: build with "
     "MILLRACE_CUDA=ON tools/quickstart.sh";
@@ -89,7 +89,7 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
        near ? fmt::format("; nearest is '{}'", *near) : "", name == "cuda" ? kHowToGetCuda : "", skipped_clause(registry, name));
 }
 
-// Those that have a device other than the processor. why_not: what the others say.
+// Backends with a device other than the processor. why_not: the reasons of the others.
 std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, std::vector<std::string>& why_not) {
   std::vector<std::shared_ptr<Backend>> usable;
   for (const auto& [name, type] : registry.backends()) {
@@ -103,14 +103,14 @@ std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, 
   return usable;
 }
 
-// "auto": a device that is not the CPU if one can be used; the CPU otherwise.
+// "auto": a device other than the CPU if one is usable; else the CPU.
 std::shared_ptr<Backend> choose_backend(const Registry& registry) {
   std::vector<std::string> why_not;
   const auto usable = usable_backends(registry, why_not);
   return usable.empty() ? make_backend(kHostBackend, registry) : usable.front();
 }
 
-// "all", "gpu", "0,1": the one backend whose devices are meant.
+// "all", "gpu", "0,1": the one backend with such devices.
 std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& registry) {
   std::vector<std::string> why_not, names;
   const auto usable = usable_backends(registry, why_not);
@@ -126,7 +126,7 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
        text, fmt::join(names, " and "));
 }
 
-// Equal for processes of one machine, or of one container.
+// Equal for processes of one machine or container.
 std::string host_identity() {
   std::string identity = host_name();
   std::error_code ignored;
@@ -137,8 +137,8 @@ std::string host_identity() {
   return identity;
 }
 
-// Equal for processes of one machine that see the same devices. In a control group of its own a task counts its devices from 0,
-// as its neighbours do, so the variables of both say the same: Slurm does so.
+// Equal for processes of one machine that see the same devices. Under Slurm, tasks in separate control groups each number their
+// devices from 0, so the environment variables cannot tell them apart.
 std::string devices_identity(const std::vector<DeviceInfo>& present) {
   std::string identity;
   for (const char* variable : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
@@ -157,7 +157,7 @@ Part part_of(std::size_t replicas, std::size_t place, std::size_t processes) {
   return {first, replicas * (place + 1) / processes - first};
 }
 
-// `text`: what asked for the replicas.
+// `text`: the request for these replicas.
 void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
   if (replicas >= processes) return;
   fail(ErrorKind::usage,
@@ -165,20 +165,20 @@ void check_replicas(std::string_view text, std::size_t replicas, std::size_t pro
        replicas, replicas == 1 ? "" : "s", processes);
 }
 
-// By rank, the number of its first replica; after the last rank, that of all replicas.
+// The index of each rank's first replica; then the number of all replicas.
 std::vector<std::size_t> first_replicas(Group* group, std::size_t mine) {
   if (group == nullptr) return {0, mine};
   std::vector<std::size_t> first = {0};
   for (const std::vector<std::byte>& each : group->all_gather(Group::kRun, std::as_bytes(std::span(&mine, 1)))) {
     std::size_t count = 0;
-    if (each.size() != sizeof count) fail(ErrorKind::peer, "the processes of this run differ in version");
+    if (each.size() != sizeof count) fail(ErrorKind::usage, "the processes of this run differ in version");
     std::memcpy(&count, each.data(), sizeof count);
     first.push_back(first.back() + count);
   }
   return first;
 }
 
-// The shares of the replicas of these ranks; empty: all are equal.
+// The shares of these ranks' replicas; empty: all are equal.
 std::vector<double> load_of(const std::vector<double>& load, const std::vector<std::size_t>& first,
                             const std::vector<std::size_t>& ranks) {
   std::vector<double> theirs;
@@ -249,7 +249,7 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
   for (std::size_t r = 0; r < replicas; ++r) {
     if (share_of(r) > 0) busy.push_back(r);
     total += share_of(r);
-    shares.replicas[r] = {cores[r % usable]};  // another one's: sums and updates are little work
+    shares.replicas[r] = {cores[r % usable]};  // another process's: sums and updates are little work
   }
   if (busy.size() >= usable) {  // more replicas than cores: they take turns
     for (std::size_t i = 0; i < busy.size(); ++i) shares.replicas[busy[i]] = {cores[i % usable]};
@@ -307,10 +307,10 @@ HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present) {
 
 namespace {
 
-// Copies of the processor that are many more than its cores.
+// Warns if the CPU has many more replicas than cores.
 void warn_of_turns(std::string_view text, const DeviceRequest& request, const std::vector<int>& indices,
                    const std::function<void(std::string_view)>& warn) {
-  constexpr std::size_t kMany = 2;  // for each core; fewer may be meant, for the same bits as elsewhere
+  constexpr std::size_t kMany = 2;  // per core; fewer may be intended, for the same results as elsewhere
   const std::size_t cores = available_cores().size();
   const bool are_copies = request.backend == kHostBackend && indices.size() > kMany * cores;
   if (!are_copies || !warn) return;

@@ -122,7 +122,7 @@ TEST(OpenDevices, SaysWhyABackendHasNoDevice) {
     EXPECT_EQ(kind_of_refusal(text, registry, what), ErrorKind::device) << text;
     EXPECT_EQ(what, "devices = \"" + text + "\": backend 'cuda' has no usable device: no NVIDIA driver was found");
   }
-  // Nothing to do with the devices of this machine: the file asks for what no plugin has.
+  // Independent of this machine's devices: no plugin has the requested backend.
   EXPECT_EQ(kind_of_refusal("cudda", registry, what), ErrorKind::usage);
   EXPECT_EQ(what, "no backend 'cudda' for devices; there is cuda; nearest is 'cuda'");
   EXPECT_EQ(kind_of_refusal("auto", registry, what), ErrorKind::usage) << "only a CPU could stand in";

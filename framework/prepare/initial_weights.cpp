@@ -83,7 +83,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
     if (!weights.new_layer.empty()) source.fresh = {weights.new_layer};
   } catch (Error& error) {
     if (source.url.empty()) throw;
-    if (error.kind() == ErrorKind::data) {  // such as a page that says who may have the file
+    if (error.kind() == ErrorKind::data) {  // such as an access-denied page
       std::filesystem::remove(source.file, ignored);
       error.in("deleted, as it holds no weights");
     }
@@ -114,13 +114,13 @@ void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, con
   const auto seed = static_cast<std::uint64_t>(pipeline.run.seed);
   Weights all = std::exchange(weights.values, {});
   all.resize(parameters.size());
-  for (int p = 0; const Parameter& parameter : parameters) {  // there is never a second copy of all
+  for (int p = 0; const Parameter& parameter : parameters) {  // so that two copies of all values never exist
     std::vector<float> values = std::move(all[static_cast<std::size_t>(p)]);
     if (values.empty()) values = first_values(parameter, *pipeline.network, seed, main);
     for (const auto& replica : replicas) replica->write(kValue, p, values);
     ++p;
   }
-  malloc_trim(0);  // what was read goes back to the system
+  malloc_trim(0);  // returns freed memory to the system
 }
 
 }  // namespace millrace

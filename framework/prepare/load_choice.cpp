@@ -13,10 +13,10 @@
 namespace millrace {
 namespace {
 
-constexpr double kStep = 0.05, kAlike = 0.9;  // of shares: less than that is noise
+constexpr double kStep = 0.05, kAlike = 0.9;  // in shares: smaller differences are noise
 constexpr int kWarmUp = 3, kLeastPasses = 3;
 constexpr std::chrono::duration<double> kMeasured{0.5};
-constexpr std::uint32_t kSamples = 8;  // of each replica and piece, where the batch's size is not known yet
+constexpr std::uint32_t kSamples = 8;  // per replica and piece while the batch size is unknown
 
 // Black images with label 0.
 class BlackBatch final : public Batch {
@@ -53,7 +53,7 @@ class BlackBatch final : public Batch {
   std::vector<std::uint32_t> slot_rows_;
 };
 
-// Samples a second, by the fastest pass: what others do on the machine makes a pass longer, and never shorter.
+// Samples per second in the fastest pass: other work on the machine can only slow a pass down.
 double speed_of(Replica& replica, const Ref<Batch>& batch) {
   using Clock = std::chrono::steady_clock;
   std::uint64_t step = 0;
@@ -73,7 +73,7 @@ double speed_of(Replica& replica, const Ref<Batch>& batch) {
   return batch->count / std::max(shortest.count(), 1e-9);
 }
 
-// Images per second of each replica of this process; 0 for one that has no image to compute.
+// Images per second of each replica of this process; 0 for one without images to compute.
 std::vector<double> speeds_here(const PreparedRun& run, ReplicaSet::Compiling compiling) {
   compiling.is_trial = true;
   const Replicas replicas = run.replicas.compiled(compiling);
@@ -118,7 +118,7 @@ std::vector<double> shares_of(const std::vector<double>& samples_per_second) {
   std::vector<double> shares;
   for (const double speed : samples_per_second) {
     const double steps = std::max(std::round(speed / most / kStep), 1.0);
-    shares.push_back(std::round(steps * kStep * 100) / 100);  // 0.35, and not 0.35000000000000003
+    shares.push_back(std::round(steps * kStep * 100) / 100);  // 0.35 instead of 0.35000000000000003
   }
   return shares;
 }

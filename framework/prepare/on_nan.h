@@ -1,4 +1,4 @@
-// Whether a run can do what [run] on_nan says when its numbers are not finite.
+// Whether a run supports its [run] on_nan.
 #pragma once
 
 #include "config/plan.h"
@@ -11,7 +11,7 @@ struct NanSetting {
   int processes = 1;
 };
 
-// Throws Error(usage) that says what the file lacks: "rollback" takes checkpoints and one process, "skip" a stage that leaves out
+// Throws Error(usage) with the missing requirement: "rollback" needs checkpoints and one process, "skip" a stage that skips
 // updates. `main`: with all its stages.
 void check_on_nan(const Pipeline& pipeline, const GraphBuild& main, const NanSetting& setting);
 

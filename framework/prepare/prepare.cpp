@@ -1,4 +1,4 @@
-// From a checked file to a PreparedRun, step by step.
+// Makes a PreparedRun from a checked file, step by step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void require_graph(const Pipeline& pipeline, const std::string& graph) {
        fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
 }
 
-// What is not made for several processes yet, each by name.
+// Refuses features that do not support several processes, by name.
 void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (!pipeline.network)
     fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline.title());
@@ -61,7 +61,7 @@ void check_processes(const Pipeline& pipeline, const RunOptions& options) {
 
 bool takes_predictions(const Port& port) { return port.payload == payload::kPredictions; }
 
-// Other sinks would write what one process has seen. `count`: of the sinks in the graphs before.
+// Other sinks would write only one process's results. `count`: sinks in the graphs before.
 void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
   const GraphPlan& plan = build.plan();
   for (std::size_t index = 0; index < plan.stages.size(); ++index) {
@@ -78,7 +78,7 @@ void number_joint_sinks(const GraphBuild& build, std::uint32_t& count) {
   }
 }
 
-// Sinks name files after samples: two of one name would end the run at its first pass, maybe after hours.
+// Sinks name files after samples: two equal names would end the run in its first pass, perhaps after hours.
 void require_file_names(const GraphBuild& build, std::uint64_t seed) {
   const Source* const source = build.data().source;
   for (std::size_t s = 0; source != nullptr && s < build.stages().size(); ++s) {
@@ -102,7 +102,7 @@ void require_file_names(const GraphBuild& build, std::uint64_t seed) {
   }
 }
 
-// Nothing: the run begins. Of several processes rank 0 chooses.
+// Empty if a new run begins. With several processes rank 0 chooses.
 std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
   const RunOptions& options = run.options;
   const bool begins_elsewhere = !options.weights.empty() || options.from.epoch > 0 || options.from.step > 0;
@@ -131,13 +131,13 @@ std::optional<ResumePoint> resume_point_of(PreparedRun& run) {
   return point;
 }
 
-// What is the best so far was found by the metric that the base file named when the run began; a later version may name another.
+// The best so far was found with the metric in the base file when the run began; a later version may name another.
 void keep_best(PreparedRun& run) {
   const Value* const table = run.pipeline.resolved.find("run");
   const Value* const now = table != nullptr ? table->find("best") : nullptr;
   if (!run.resume_point || now == nullptr || !run.pipeline.bases.has(now->at())) return;
   if (std::ranges::find(run.options.resume.allow_change, "run.best") != run.options.resume.allow_change.end()) return;
-  Diagnostics ignored;  // what is wrong with it is said where the file is compared with it
+  Diagnostics ignored;  // errors are reported when the files are compared
   const auto begun = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
   const Value* const then_table = begun ? begun->find("run") : nullptr;
   const Value* const then = then_table != nullptr ? then_table->find("best") : nullptr;
@@ -156,7 +156,7 @@ void keep_best(PreparedRun& run) {
 void find_weights(PreparedRun& run) {
   if (run.resume_point) {
     run.weights.metadata = run.resume_point->checkpoint.state.metadata;
-    Diagnostics ignored;  // what is wrong with it is said where the file is compared with it
+    Diagnostics ignored;  // errors are reported when the files are compared
     const auto begun = parse_toml(run.resume_point->checkpoint.pipeline, run.resume_point->path.string(), ignored);
     if (begun) run.audience.warn_once(weights_without_effect(run.pipeline, *begun));
     return;
@@ -174,7 +174,7 @@ void say_new_layer(PreparedRun& run) {
                                      run.weights.from.file, run.weights.new_layer));
 }
 
-// A run writes no weights with such numbers, and training seldom makes others of them.
+// A run cannot save non-finite weights, and training seldom repairs them.
 void require_finite_weights(const PreparedRun& run) {
   if (!trains(run.stepping_graph())) return;
   for (std::size_t p = 0; p < run.weights.values.size(); ++p) {
@@ -184,7 +184,7 @@ void require_finite_weights(const PreparedRun& run) {
   }
 }
 
-// Reads the weights that the run starts from. A rank that has no copy of the file gets one from a rank that has.
+// Reads the initial weights. A rank without a copy of the file receives one from another rank.
 void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
   std::optional<SentWeights> sent;
@@ -210,16 +210,16 @@ void take_weights(PreparedRun& run) {
   say_new_layer(run);
 }
 
-// Weights of as many classes with other names fit by their shapes, and the last layer would keep what it knows of those.
+// Weights of equally many classes with other names fit by shape, but the last layer would keep the old meaning.
 void renew_layer_of_other_classes(PreparedRun& run, const std::vector<std::string>& then, const std::vector<std::string>& now) {
   if (!run.weights.from.other_classes || !run.weights.new_layer.empty() || then.empty() || now.empty()) return;
-  if (std::ranges::is_permutation(then, now)) return;  // in another order they are a mistake, see disagreements()
+  if (std::ranges::is_permutation(then, now)) return;  // another order is a mistake, see disagreements()
   begin_last_layer_new(run.weights, *run.pipeline.network);
   say_new_layer(run);
 }
 
-// What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
-// figures and predictions would be wrong without a word.
+// Compares the weights' validation with this file's. Training on other images may be intended, but metrics and predictions would
+// be silently wrong.
 std::optional<InferenceRecipe> compared_recipe(PreparedRun& run) {
   const Pipeline& pipeline = run.pipeline;
   const WeightsSource& from = run.weights.from;
@@ -241,7 +241,7 @@ std::optional<InferenceRecipe> compared_recipe(PreparedRun& run) {
   return recipe;
 }
 
-// What is the same for all stages.
+// The context common to all stages.
 DataContext shared_context(const PreparedRun& run) {
   DataContext context;
   context.seed = static_cast<std::uint64_t>(run.pipeline.run.seed);
@@ -251,14 +251,14 @@ DataContext shared_context(const PreparedRun& run) {
   context.registry = &run.registry;
   context.group = run.options.group;
   context.is_beside_training = !run.builds.empty() && run.builds.front()->trains();
-  if (run.weights.from.fresh.empty()) {  // else those of another task
+  if (run.weights.from.fresh.empty()) {  // else they belong to another task
     context.classes = classes_from(run.weights.metadata);
     context.colours = colours_from(run.weights.metadata);
   }
   return context;
 }
 
-// Of what the network is shown in this graph; without looking at an image.
+// Warning about the image size that the network sees in this graph, without reading an image.
 std::string warning_of_shown_size(const PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
   std::string size = warning_of_other_size(main, build);
@@ -266,7 +266,7 @@ std::string warning_of_shown_size(const PreparedRun& run, const GraphBuild& buil
   return size.empty() ? warning_of_small_middle(build) : size;
 }
 
-// What is a mistake of the data, or of how a graph looks at them.
+// Warns about probable mistakes in the data, or in the graph's use of them.
 void warn_of_images(PreparedRun& run, const GraphBuild& build) {
   const GraphBuild& main = run.main();
   const Network* const network = run.pipeline.network.get();
@@ -277,16 +277,16 @@ void warn_of_images(PreparedRun& run, const GraphBuild& build) {
     run.audience.warn_once(alike.empty() ? warning_of_contradictions(main) : std::move(alike));
     run.audience.warn_once(warning_of_window(main, network->input));
     run.audience.warn_once(warning_of_single_places(main, *network));
-  } else if (!only_predicts(build.plan())) {  // images that are only predicted may be any
+  } else if (!only_predicts(build.plan())) {  // images that are only predicted may be anything
     run.audience.warn_once(warning_of_shared_samples(main, build));
     run.audience.warn_once(warning_of_random_validation(main, build));
     run.audience.warn_once(warning_of_shown_size(run, build));
   }
 }
 
-// Two graphs whose sinks write the same files: of one graph that is a mistake in the file, see plan_graph().
+// Warns if sinks of two graphs write the same files. Within one graph that is an error, see plan_graph().
 void warn_of_equal_outputs(PreparedRun& run) {
-  std::map<std::tuple<const StageType*, std::string, std::string>, std::string> places;  // by type, key and what it names
+  std::map<std::tuple<const StageType*, std::string, std::string>, std::string> places;  // by type, key and value
   for (const auto& build : run.builds) {
     for (const StagePlan& stage : build->plan().stages) {
       if (std::ranges::none_of(stage.type->inputs, takes_predictions)) continue;
@@ -303,7 +303,7 @@ void warn_of_equal_outputs(PreparedRun& run) {
   }
 }
 
-// What may be meant, and rarely is.
+// Warns about combinations that are possible but rarely intended.
 void warn_of_graphs(PreparedRun& run) {
   if (!run.options.is_first()) return;
   warn_of_equal_outputs(run);
@@ -319,7 +319,7 @@ void warn_of_graphs(PreparedRun& run) {
   }
 }
 
-// What a few decoded images tell. The memory plan comes first: one image may take more than there is.
+// Warnings from a few decoded images. The memory plan comes first, since one image may exceed the memory.
 void warn_of_decoded_images(PreparedRun& run) {
   const std::size_t there = run.host_memory();
   if (!run.options.is_first() || (run.options.only_check && there > 0 && total_bytes(run.memory()) > there)) return;
@@ -334,8 +334,8 @@ void warn_of_decoded_images(PreparedRun& run) {
   }
 }
 
-// Paths in a file are relative to the folder that the program runs in. That folder was another one where they lie beside the
-// file, or above it, as the data of a run do whose folder holds its pipeline.
+// Paths in a file are relative to the working folder. If the files exist next to the pipeline, or above it (as for the pipeline
+// in a run's folder), the program was probably started elsewhere.
 Error with_place_beside(const Error& error, const GraphPlan& plan, const std::string& file) {
   namespace fs = std::filesystem;
   if (error.kind() != ErrorKind::data || !fs::path(file).has_parent_path()) return error;
@@ -391,13 +391,13 @@ void count_class_weights(PreparedRun& run) {
     return asking;
   };
   const std::string balanced = place_of(kBalanced);
-  const bool looks = run.resume_point || !run.options.only_check;  // at all label images
+  const bool looks = run.resume_point || !run.options.only_check;  // reads all label images
   const std::string median = looks ? place_of(kMedianFrequency) : std::string();
   if (balanced.empty() && median.empty()) return;
-  // Each thread decodes an image. What the batches take is known, what the replicas take is not yet.
+  // Each thread decodes an image. The batches' memory is known, the replicas' not yet.
   if (!median.empty()) require_possible_memory(run.memory_with({}), host_memory_for("", run.replicas.devices().processes_here));
   const GraphPlan& plan = run.pipeline.graphs.front();
-  std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
+  std::unique_ptr<GraphBuild> alone;  // if another graph runs without it
   if (&run.main().plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all());
   const GraphBuild& main = alone ? *alone : run.main();
   const auto classes = static_cast<std::size_t>(run.pipeline.network->output()[0]);
@@ -423,17 +423,17 @@ void count_class_weights(PreparedRun& run) {
   }
 }
 
-// As it is now: a checkpoint says later what the run began with.
+// The current network: a checkpoint may replace it by the one at the run's start.
 std::string network_text_of(const PreparedRun& run) {
   const std::string& file = run.pipeline.network_params.use;
   if (file.empty()) return {};
-  Diagnostics ignored;  // it was read before
+  Diagnostics ignored;  // errors were reported before
   const auto document = read_document(file, {}, ignored);
   return document ? to_toml(*document) : std::string();
 }
 
-// What the run of a checkpoint began with, where the file leaves it open: the shares of replicas, and the size of batches; 0: the
-// file says it.
+// Keeps the automatic choices of the checkpoint's run: the shares of replicas, and the batch size, which is returned; 0 if it is
+// set in the file.
 std::uint32_t keep_choices(PreparedRun& run) {
   Diagnostics errors;
   const auto then =
@@ -466,7 +466,7 @@ void choose_batch(PreparedRun& run, std::uint32_t kept, const ReplicaSet::Compil
   run.batch_choice = choice.text();
 }
 
-// The network, where there is one, for the batches that the file asks for or that fit.
+// Compiles the network, if any, for the batch size in the file or the largest that fits.
 void compile(PreparedRun& run, std::uint32_t kept) {
   for (const auto& build : run.builds) limit_batch(*build, run.replicas.all(), run.replicas.load());
   if (run.pipeline.network) run.replicas.ask(run.pipeline.run, run.builds, run.options.time_layers);
@@ -481,8 +481,8 @@ void compile(PreparedRun& run, std::uint32_t kept) {
   if (run.pipeline.network) check_batches(run.pipeline, run.replicas, run.builds);
 }
 
-// The step of the epoch with which a run resumes whose batches had another size; nothing: they had not. As many samples are done:
-// a batch that is done in part is made again. Larger ones may leave none to do.
+// The step in the epoch for a resumed run with another batch size; empty if the size is equal. The same number of samples is
+// done: a partly done batch is repeated. Larger batches may leave none to do.
 std::optional<std::uint64_t> step_with_other_batches(PreparedRun& run) {
   if (!run.resume_point) return std::nullopt;
   const StartingPoint& from = run.options.from;
@@ -526,7 +526,7 @@ void add_step_stages(PreparedRun& run) {
     if (context.load.empty()) context.load.assign(run.replicas.all(), 1.0);
     context.first_replica = static_cast<int>(devices.first_replica);
     context.total_steps = run.steps.total;
-    // Where only its first steps are looked at, stages are still told of the run that the file describes.
+    // even if only the first steps run, stages get the length of the whole run
     context.last_step = run.options.most_steps > 0 ? run.steps.total : run.steps.end;
     context.hash_input = run.options.hash_input;
     build->add_step_stages(std::move(context));
@@ -535,7 +535,7 @@ void add_step_stages(PreparedRun& run) {
   }
 }
 
-// What the checkpoint knows of a source's samples; null: nothing, or the source lists others now.
+// The checkpoint's hashes of a source's samples; null if there are none, or the source's listing changed.
 const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
   if (!run.resume_point) return nullptr;
   const auto& data = run.resume_point->checkpoint.state.data;
@@ -544,13 +544,13 @@ const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBui
   return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
 }
 
-// A run that resumes reads the same few samples as then, so that data which have changed since are seen; other ranks than 0 read
-// those of rank 0, see same_run.h.
+// A resumed run reads the same few samples as before, to detect changed data; ranks other than 0 read those of rank 0, see
+// same_run.h.
 void look_into_data(PreparedRun& run) {
   const RunOptions& options = run.options;
   const bool keeps_it = run.main().trains() && !options.only_main && (run.resume_point || !options.only_check);
   if (options.group == nullptr && !keeps_it && !options.compare_data) return;
-  const auto salt = static_cast<std::uint64_t>(run.pipeline.run.seed);  // so that checkpoints of equal runs are equal
+  const auto salt = static_cast<std::uint64_t>(run.pipeline.run.seed);  // so that equal runs have equal checkpoints
   for (const auto& build : run.builds) {
     if (build->data().source == nullptr) continue;
     SavedState::Contents& now = run.contents[name_of_source(*build)];
@@ -594,7 +594,7 @@ void prepare_all(PreparedRun& run) {
   if (pipeline.network) count_class_weights(run);
   std::uint32_t kept = 0;
   if (run.resume_point) {
-    kept = keep_choices(run);  // then the file is compared with numbers in place of words that leave them to the run
+    kept = keep_choices(run);  // then the file is compared with numbers in place of automatic values
     require_allowed(compare_with_checkpoint(*run.resume_point, run.record(), pipeline), run.options.resume.allow_change,
                     pipeline.title(), run.resume_point->path.string());
   }
@@ -622,7 +622,7 @@ std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& r
     return run;
   } catch (...) {
     const Error error = current_error();
-    run->leave(&error);  // other processes say why
+    run->leave(&error);  // other processes report the cause
     if (!lacks_memory(error)) throw;
     const bool is_planned = !pipeline.network || !run->replicas.here().empty();
     const Activity* const activity = run->options.hooks.activity;

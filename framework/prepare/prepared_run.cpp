@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-// --weights in place of what the file names.
+// Replaces the file's weights by --weights.
 void set_weights(Value& network, const std::string& file) {
   Value* const said = network.find("weights");
   if (said != nullptr && said->kind() == Value::Kind::table) {
@@ -29,12 +29,12 @@ void set_weights(Value& network, const std::string& file) {
   } else {
     network.set("weights", Value(file));
   }
-  network.erase("sha256");  // of the file that was not read
+  network.erase("sha256");  // belongs to the file that was not read
 }
 
-// A run that resumes began with what its checkpoint says, whatever stands in the file now.
+// A resumed run uses the initial weights in its checkpoint, regardless of the file now.
 void keep_weights_of(const ResumePoint& from, Value& network) {
-  Diagnostics ignored;  // it was read before
+  Diagnostics ignored;  // errors were reported before
   const auto then = parse_toml(from.checkpoint.pipeline, from.path.string(), ignored);
   const Value* const begun = then ? then->find("network") : nullptr;
   for (const char* key : kKeysOfWeights) {
@@ -219,7 +219,7 @@ void leave_together(PreparedRun& run) {
 }
 
 void warn_of_memory(PreparedRun& run) {
-  if (BatchChoice::is_open(run.builds)) return;  // what was chosen fits
+  if (BatchChoice::is_open(run.builds)) return;  // an automatic size fits
   std::string text = warning_of_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
   if (!text.empty()) run.audience.warn(std::move(text));
 }
@@ -252,7 +252,7 @@ std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {
   metadata.merge(metadata_of(run.main().data().classes));
   if (run.images) metadata.merge(metadata_of(*run.images));
   if (!run.recipe) return metadata;
-  InferenceRecipe recipe = *run.recipe;  // with what the file left to the run
+  InferenceRecipe recipe = *run.recipe;  // with the automatic values
   recipe.precision = to_string(run.replicas.precision());
   recipe.measure = with_class_weights(std::move(recipe.measure), run.class_weights);
   for (const auto& build : run.builds) {
@@ -279,7 +279,7 @@ std::string verify(PreparedRun& run, std::uint64_t most) {
   if (!run.resume_point) return {};
   const auto read = [&](std::uint64_t first, std::uint64_t last) {
     RunLog& log = run.audience.log();
-    if (run.options.is_first()) log.set_folder(run.resume_point->run);  // stages that are opened here write there
+    if (run.options.is_first()) log.set_folder(run.resume_point->run);  // stages opened here write there
     run.open_graphs();
     run.options.doing(fmt::format("reading the batches of steps {} to {} again", first + 1, last));
     log.set_dry_run(true);

@@ -48,7 +48,7 @@ CompileOptions ReplicaSet::options_for(std::size_t replica, const Compiling& wha
   }
   for (const auto& build : what.builds) {
     if (build->data().batch.size == 0) continue;
-    // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
+    // A replica without a share still has gradients, laid out like the others': zeros that are summed.
     const auto shares = split(build->data().batch.size, all(), load_);
     const std::uint32_t share = std::max(shares[options.replica].count, 1U);
     const std::uint32_t pieces = build->trains() ? options.request.micro_batches : 1;
@@ -90,7 +90,7 @@ void ReplicaSet::give_up() const {
 
 namespace {
 
-// "auto" may mean bf16 on one machine and float32 on another: then all take float32.
+// "auto" may choose bf16 on one machine and float32 on another: then all use float32.
 Precision common_precision(Precision mine, Group* group) {
   if (group == nullptr) return mine;
   const auto here = static_cast<std::byte>(mine);
@@ -111,7 +111,7 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline.resolved.find("run");
-    for (const char* key : {"devices", "load"}) {  // shares that are too many for "auto" are all that is written
+    for (const char* key : {"devices", "load"}) {  // with automatic devices only the shares are in the file
       if (const Value* written = run ? run->find(key) : nullptr) throw error.in(to_string(written->at()));
     }
     throw;

@@ -18,25 +18,23 @@
 
 namespace millrace {
 
-// Replicas are numbered over all processes of a run; this process has those of its devices. Of a pipeline without a network it is
-// empty. Owns devices, replicas, and where these meet in the middle of a pass.
+// Replicas are numbered over all processes of a run; this process has those of its devices. Empty for a pipeline without a
+// network. Owns devices, replicas, and their exchange in the middle of a pass.
 class ReplicaSet {
  public:
   ReplicaSet() = default;
-  // `group`: the processes of the run; null: there is one. It outlives this.
-  // `load`: shares of all replicas; empty: equal.
+  // `group`: the processes of the run; null: there is one. It outlives this. `load`: shares of all replicas; empty: equal.
   ReplicaSet(OpenDevices devices, Precision precision, std::vector<double> load, Group* group);
 
-  // What all replicas have in common: the settings of [run] and what the graphs' stages ask of the network.
+  // Sets the request common to all replicas: the settings of [run] and the requests of the graphs' stages.
   void ask(const RunParams& run, const Builds& builds, bool time_layers);
-  // The network for the batches that the graphs have now; it is not kept. `metadata`: of the weights, with plans of engines.
-  // REQUIRES: ask().
+  // The network for the graphs' current batches; not kept. `metadata`: of the weights, with engine plans. REQUIRES: ask().
   struct Compiling {
     const Pipeline& pipeline;
     const Builds& builds;
     const std::map<std::string, std::string>& metadata;
     std::function<void(std::string what)> doing;
-    bool is_trial = false;  // the replicas do not meet, and keep no images
+    bool is_trial = false;  // the replicas neither communicate nor keep images
   };
   Replicas compiled(const Compiling& what) const;
   void keep(Replicas replicas) { replicas_ = std::move(replicas); }
@@ -50,27 +48,27 @@ class ReplicaSet {
   // The slots of a batch that this process reads.
   std::uint32_t slots_here(std::uint32_t batch_size) const;
 
-  // Shares of all replicas; empty: equal. What is compiled later is for these.
+  // Shares of all replicas; empty: equal. Later compilations use these.
   const std::vector<double>& load() const { return load_; }
   void set_load(std::vector<double> load) { load_ = std::move(load); }
 
   void finish() const;   // waits for all submitted work
-  void give_up() const;  // what waits for other processes fails
+  void give_up() const;  // makes waits for other processes fail
 
  private:
   CompileOptions options_for(std::size_t replica, const Compiling& what) const;
 
   OpenDevices devices_;                         // destroyed after the replicas
-  std::unique_ptr<GroupAllGather> all_gather_;  // of the replicas
+  std::unique_ptr<GroupAllGather> all_gather_;  // between the replicas
   Group* group_ = nullptr;
   Precision precision_ = Precision::fp32;
   std::vector<double> load_;
   CompileOptions shared_;
-  std::vector<std::int32_t> resident_sets_;  // of each graph: which one devices keep, or -1
+  std::vector<std::int32_t> resident_sets_;  // by graph: the set that devices keep, or -1
   Replicas replicas_;
 };
 
-// `devices`: instead of run.devices; "": as that says. An error has the place of what asked for the devices.
+// `devices`: replaces run.devices unless "". Errors have the position of the request.
 struct DevicesAsked {
   std::string devices;
   Group* group = nullptr;
@@ -78,7 +76,7 @@ struct DevicesAsked {
 ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
                          const std::function<void(std::string_view message)>& warn);
 
-// Throws Error(usage) where a batch that trains, or its last part, leaves a replica too few samples for statistics over them.
+// Throws Error(usage) if a training batch, or its last part, leaves a replica too few samples for statistics.
 void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What a program that runs a pipeline may ask for.
+// Options of a program that runs a pipeline.
 #pragma once
 
 #include <atomic>
@@ -20,66 +20,66 @@
 
 namespace millrace {
 
-// What is asked of a run that resumes from a checkpoint.
+// Options for a run that resumes from a checkpoint.
 struct ResumeWishes {
-  // The folder of a run, for its newest checkpoint, or a checkpoint in it; "": that of the newest run of this name. None: as
-  // [checkpoint] resume says.
+  // The folder of a run, for its newest checkpoint, or a checkpoint in it; "": the newest run of this name. If unset,
+  // [checkpoint] resume applies.
   std::optional<std::string> run;
-  std::vector<std::string> allow_change;  // keys in which the file may differ from that of the checkpoint
-  std::optional<double> rate_factor;      // of the learning rate, of a run that was rolled back; none: as the checkpoint says
-  std::string notice;                     // a warning that observers are told first; "": none
-  bool replays = false;                   // replay() will be called and no Run made; a checkpoint need not be there
+  std::vector<std::string> allow_change;  // keys that may differ from the checkpoint's file
+  std::optional<double> rate_factor;      // for the learning rate, after a rollback; unset: the checkpoint's
+  std::string notice;                     // a warning to report first; "": none
+  bool replays = false;                   // replay() will be called instead of making a Run; a checkpoint is optional
 };
 
-// What a program hears of the run and has to do with it while it goes on.
+// Connections between a program and its running run.
 struct RunHooks {
-  Activity* activity = nullptr;                          // is told what the run does; null: not asked for
-  const std::atomic<int>* stop_signal = nullptr;         // a signal that came: the run ends after the steps under way
-  const std::atomic<int>* checkpoint_signals = nullptr;  // how many have come that ask for a checkpoint
-  std::shared_ptr<RunObserver> observer;                 // listens beside those of the file, and misses nothing; null: none does
-  std::function<void(const Graph::Figures&)> on_tick;    // about 20 times a second, with the main graph's figures
-  std::function<double(std::uint64_t)> rate_factor;      // of the learning rate at each step, from 0; null: 1
+  Activity* activity = nullptr;                          // receives the run's activity; may be null
+  const std::atomic<int>* stop_signal = nullptr;         // a received signal: the run ends after the current steps
+  const std::atomic<int>* checkpoint_signals = nullptr;  // number of signals that request a checkpoint
+  std::shared_ptr<RunObserver> observer;                 // in addition to those of the file, with Delivery::all; may be null
+  std::function<void(const Graph::Figures&)> on_tick;    // about 20 times a second, with the main graph's values
+  std::function<double(std::uint64_t)> rate_factor;      // factor of the learning rate at each step, from 0; null: 1
 };
 
-// The command that this run is one of, as a shell reads it, for messages that say what to type next. "": as of a plain run.
+// The command line of this run, in shell syntax, for messages that suggest the next command. "": a plain run.
 struct RunCommands {
-  std::string resume;   // to which "--resume RUN" is added
-  std::string explain;  // to which "--explain-nan RUN" is added
+  std::string resume;   // "--resume RUN" is appended
+  std::string explain;  // "--explain-nan RUN" is appended
 };
 
-// Beside the run's own.
+// Folders in addition to the run's own.
 struct RunFolders {
-  std::string rescue;   // for what the run's own does not take at the end; "": none
-  std::string outputs;  // where stages write in a run without a folder; "": nowhere
+  std::string rescue;   // for final files if the run's own folder fails; "": none
+  std::string outputs;  // output folder of stages in a run without a folder; "": none
 };
 
 struct RunOptions {
-  std::string devices;           // instead of run.devices, when not empty
-  std::string graph;             // only this graph is made and run
-  std::string weights;           // a file or a URL to start from, instead of the one that [network] names
-  StartingPoint from;            // of the main graph; nothing that comes before is read
-  std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
-  bool hash_input = false;       // stream hashes also cover what the network receives
-  bool compare_data = false;     // all samples are read before the first step, and compared over ranks and with a resumed run
-  bool time_layers = false;      // Replica::layer_times() will be asked
-  bool only_check = false;       // no Run will be made: no sample is read
-  bool only_main = false;        // no other graph runs, nothing is written: for profiling
+  std::string devices;           // replaces run.devices unless empty
+  std::string graph;             // the only graph to make and run
+  std::string weights;           // a file or URL that replaces the weights in [network]
+  StartingPoint from;            // in the main graph; earlier samples are not read
+  std::uint64_t most_steps = 0;  // in the main graph; 0: as in the file
+  bool hash_input = false;       // stream hashes include the network's input
+  bool compare_data = false;     // reads all samples before the first step, to compare them over ranks and with a resumed run
+  bool time_layers = false;      // for Replica::layer_times()
+  bool only_check = false;       // no Run will be made: reads no sample
+  bool only_main = false;        // runs no other graph and writes nothing: for profiling
   bool guard = false;            // GraphOptions::guard
-  bool only_data = false;        // of the main graph: batches are complete, and their steps are left out; for profiling
-  bool only_steps = false;       // of the main graph: GraphOptions::keeps_batches; for profiling
-  bool keeps_to_memory = false;  // a run whose plan is larger than the host's memory is refused, not warned
-  double report_patience = 10;   // seconds for what stages tell of steps that devices have done
-  std::chrono::milliseconds look_period{50};  // at which the thread of the run looks at its graphs
-  Group* group = nullptr;                     // the processes that run this pipeline together; null: this one alone
+  bool only_data = false;        // in the main graph: makes complete batches, but skips their steps; for profiling
+  bool only_steps = false;       // in the main graph: GraphOptions::keeps_batches; for profiling
+  bool keeps_to_memory = false;  // refuses a run whose plan exceeds the host's memory, instead of warning
+  double report_patience = 10;   // seconds to wait for stages' reports of finished steps
+  std::chrono::milliseconds look_period{50};  // interval at which the run's thread checks its graphs
+  Group* group = nullptr;                     // the processes of this run; null: only this one
   RunFolders folders;
   ResumeWishes resume;
   RunCommands commands;
   RunHooks hooks;
 
   int processes() const { return group == nullptr ? 1 : group->size(); }
-  // Whether this process, among several, has observers and writes files.
+  // Whether this process has observers and writes files.
   bool is_first() const { return group == nullptr || group->rank() == 0; }
-  // Before the first step, when an end would lose nothing.
+  // Before the first step, when ending would lose nothing.
   void doing(std::string what) const {
     if (hooks.activity != nullptr) hooks.activity->set(std::move(what), false);
   }

@@ -15,14 +15,14 @@
 namespace millrace {
 namespace {
 
-// The weights that training starts from. Files of one name may hold others on another machine.
+// The initial weights. Files of one name may differ between machines.
 std::string weights_text(const PreparedRun& run) {
   if (run.resume_point) return "the checkpoint";
   if (run.weights.from.file.empty()) return "new values";
   return fmt::format("weights with checksum {}", run.weights.checksum);
 }
 
-// What a rank runs, beside its file and the options that all have in common before they prepare anything.
+// A rank's options, besides its file and the options that all share before preparing.
 std::string options_text(const PreparedRun& run) {
   return fmt::format("--hash {}, --guard {}, starting from {}", run.options.hash_input ? "pixels" : "stream", run.options.guard,
                      weights_text(run));
@@ -68,8 +68,8 @@ FoundCheckpoint unpacked(const std::vector<std::byte>& bytes, std::string& optio
   return found;
 }
 
-// What decides which steps are boundaries, and what all ranks do there. A resumed run may change it, so that
-// compare_with_checkpoint() leaves it out.
+// Keys that decide which steps are boundaries, and the ranks' common work there. A resumed run may change them, so
+// compare_with_checkpoint() ignores them.
 Value done_by_all(const Value& file, const char* table) {
   const Value* const written = file.find(table);
   if (written == nullptr || written->kind() != Value::Kind::table) return {};
@@ -78,7 +78,7 @@ Value done_by_all(const Value& file, const char* table) {
   for (const char* key : {"best", "on_nan", "nan_rate_factor", "nan_limit", "compare_replicas"}) {
     if (const Value* const value = written->find(key)) kept.set(key, *value);
   }
-  const Value* const folder = written->find("folder");  // it may lie elsewhere, and all have one or none has
+  const Value* const folder = written->find("folder");  // its location may differ, but all or none must have one
   if (folder != nullptr && folder->kind() == Value::Kind::text && folder->text().empty()) kept.set("folder", *folder);
   return kept;
 }
@@ -95,7 +95,7 @@ std::vector<Difference> differences_of_boundaries(const std::string& first, cons
   return found;
 }
 
-// Where a source finds its data, and a rank its weights, may differ; what they find is compared.
+// Paths of data and weights may differ between ranks; their contents are compared.
 bool is_path(const RunRecord& record, const Difference& difference) {
   if (difference.key == "network.weights" || difference.key == "network.weights.file") return true;
   if (std::ranges::any_of(record.data, [&](const auto& source) { return is_path_of(source.first, difference.key); })) return true;
@@ -104,7 +104,7 @@ bool is_path(const RunRecord& record, const Difference& difference) {
          std::ranges::any_of(record.data, [&](const auto& source) { return difference.key.starts_with(source.first + '.'); });
 }
 
-// Of sources that list the same as rank 0's: a line for each whose samples hold something else.
+// For sources with the same listing as rank 0's: a line for each with differing samples.
 std::string differences_of_contents(const PreparedRun& run, const std::map<std::string, SavedState::Data>& theirs, int rank) {
   std::string text;
   for (const auto& build : run.builds) {
@@ -121,7 +121,7 @@ std::string differences_of_contents(const PreparedRun& run, const std::map<std::
   return text;
 }
 
-// "": the same. `is_data`: all that differs is what sources list, or what samples hold.
+// "" if equal. `is_data`: only listings or contents of samples differ.
 std::string difference(const PreparedRun& run, const RunRecord& mine, const std::string& my_options,
                        const std::vector<std::byte>& first, int rank, bool& is_data) {
   const Pipeline& pipeline = run.pipeline;
@@ -145,8 +145,7 @@ std::string difference(const PreparedRun& run, const RunRecord& mine, const std:
   return text + differences_of_contents(run, theirs.checkpoint.state.data, rank);
 }
 
-// What each rank's versions are, from rank 0's on: "\n  plugin augment is 2.0 on rank 0, 9.9 on rank 1" of the first that
-// differs.
+// Differing versions by rank, rank 0 first: "\n  plugin augment is 2.0 on rank 0, 9.9 on rank 1" for the first difference.
 std::string difference_of_versions(const Versions& mine, Group& group) {
   WireWriter writer;
   for (const auto& [name, version] : mine) writer.put(std::string_view(name)).put(std::string_view(version));
@@ -176,7 +175,7 @@ void require_same_versions(const Pipeline& pipeline, const Registry& registry, G
 
 void require_same_run(PreparedRun& run, Group& group) {
   RunRecord mine = run.record();
-  mine.precision = run.pipeline.run.precision;  // as written: what "auto" chooses is the same for all
+  mine.precision = run.pipeline.run.precision;  // as in the file: "auto" chooses the same for all
   const std::string options = options_text(run);
   std::vector<std::byte> first = packed(mine, options);
   group.broadcast(Group::kRun, 0, first);
@@ -190,7 +189,8 @@ void require_same_run(PreparedRun& run, Group& group) {
     fail(text[0] == 'd' ? ErrorKind::data : ErrorKind::usage, "{}: {}:{}", run.pipeline.title(), what, text.substr(1));
   }
   Versions devices = versions_of(run.replicas.devices().devices);
-  std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });  // they change no bit
+  // They do not affect results.
+  std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });
   if (const std::string other = difference_of_versions(devices, group); !other.empty()) {
     run.audience.warn_once("devices of ranks compute with different versions, so that bits depend on which rank has a replica:" +
                            other);

@@ -1,4 +1,4 @@
-// A file of weights on its way from a rank that has it to those that have no copy.
+// Sends a file of weights to ranks that have no copy.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace millrace {
 
 class SentWeights {
  public:
-  // `path`: of the weights that this rank starts from; "": there are none. A URL is each rank's own affair. All ranks make one.
-  // The first of them that has its file sends it to all that lack theirs. Throws Error(storage) where it cannot be kept.
+  // `path`: this rank's initial weights; "": none. Each rank fetches URLs itself. All ranks make one. The first rank with its
+  // file sends it to all that lack theirs. Throws Error(storage) if it cannot be stored.
   SentWeights(const std::string& path, Group& group);
 
   bool is_copy() const { return copy_.has_value(); }
-  const std::string& path() const { return path_; }  // where to read them, while this object lives
+  const std::string& path() const { return path_; }  // path to read, valid while this object lives
 
  private:
   void keep(const std::vector<std::byte>& bytes);

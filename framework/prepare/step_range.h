@@ -1,4 +1,4 @@
-// Which steps of its main graph a run does.
+// Chooses the steps of the main graph that a run does.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-// Where a run begins: a step of an epoch, both from 0.
+// The start of a run: a step of an epoch, both from 0.
 struct StartingPoint {
   std::uint64_t epoch = 0, step = 0;
 };
 
-// Steps [first, end) are done, numbered globally from 0. Schedules know of `total` steps: [stop] max_steps may come before them.
+// The run does steps [first, end), numbered globally from 0. Schedules use `total` steps: [stop] max_steps may be less.
 struct StepRange {
   std::uint64_t first = 0, end = 0, total = 0;
   bool is_shortened() const { return end < total; }
@@ -29,13 +29,13 @@ struct MainGraphSteps {
 struct StepsAsked {
   StartingPoint from = {};
   bool is_resumed = false;
-  // In a resumed run whose batches had another size: the step of its epoch, counted in today's batches.
+  // For a resumed run with another batch size: the step of its epoch, in current batches.
   std::optional<std::uint64_t> step_with_other_batches = {};
-  bool is_named = false;   // --graph names the main graph: one that does not train runs for one epoch
-  std::uint64_t most = 0;  // steps; 0: as the file says
+  bool is_named = false;   // --graph selects the main graph, which runs for one epoch if it does not train
+  std::uint64_t most = 0;  // steps; 0: as in the file
 };
 
-// Throws Error(usage) where the run cannot begin there. A resumed run may have nothing left to do.
+// Throws Error(usage) if the run cannot begin there. A resumed run may have nothing left to do.
 StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const StepsAsked& asked);
 
 }  // namespace millrace

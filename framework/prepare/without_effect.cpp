@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Passes of a graph after which a run can still be changed.
+// Passes of a graph after which the run can still change.
 std::uint64_t passes_before_the_end(const GraphPlan& graph, const RunLength& run) {
   const std::uint64_t done = run.steps > 0 ? run.steps - 1 : 0;
   return graph.every.empty() ? done / run.steps_per_epoch : graph.when.times(done, run.steps_per_epoch);
@@ -42,7 +42,7 @@ std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLengt
   const auto look_at = [&](const char* table, const std::optional<FigurePlan>& figure, std::uint64_t patience) {
     if (!figure) return;
     const std::uint64_t passes = passes_before_the_end(*pipeline.graph(figure->graph), run);
-    if (passes > patience) return;  // the first one sets the figure that is to be improved
+    if (passes > patience) return;  // the first pass sets the value to improve on
     said.push_back(fmt::format(
         "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, and the run has {}",
         pipeline.place_of(fmt::format("{}.patience", table)), table, patience, patience + 1, figure->graph, passes));
@@ -61,7 +61,7 @@ std::string weights_without_effect(const Pipeline& pipeline, const Value& begun)
     const Value* const said = now->find(key);
     if (said == nullptr || std::string_view(key) == "sha256") continue;
     const Value* const before = then->find(key);
-    const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // to another folder
+    const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // only the folder changed
     if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
     const std::string place = fmt::format("network.{}", key);
     return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, and began with {}",

@@ -1,4 +1,4 @@
-// What a file says of a run that changes nothing in it.
+// Finds settings that have no effect on a run.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct RunLength {
   std::uint64_t steps = 0, steps_per_epoch = 1;
 };
 
-// A sentence for each, with its place. They are no mistakes: the run may be a short trial of a long recipe.
+// A sentence for each, with its position. These are not errors: the run may be a short trial of a long recipe.
 std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLength& run);
 
-// What the file says of weights to begin with, and did not say when the run began, which resumes with those of its checkpoint.
-// `begun`: the file as the checkpoint has it. "": nothing.
+// Message for initial weights that were added to the file after the run began, and are ignored because it resumes with its
+// checkpoint's. `begun`: the checkpoint's file. Else "".
 std::string weights_without_effect(const Pipeline& pipeline, const Value& begun);
 
 }  // namespace millrace

@@ -9,7 +9,7 @@ namespace {
 
 using Said = std::vector<std::string>;
 
-// A run of 10 epochs of 5 steps, with a validation each `every`.
+// A run of 10 epochs of 5 steps, with a validation every `every`.
 class WithoutEffect : public testing::Test {
  protected:
   WithoutEffect() {
@@ -44,7 +44,7 @@ TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
   const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, and the run has 9";
   EXPECT_EQ(said(), (Said{"p.toml: figure of [stop]" + takes + "[validate]" + has,
                           "p.toml: figure of [plateau]" + takes + "[train]" + has}));
-  run_.steps = 51;  // the tenth pass is no longer the last thing
+  run_.steps = 51;  // the tenth pass is no longer last
   EXPECT_EQ(said(), Said{});
 }
 

@@ -29,7 +29,7 @@ bool set(const Socket& socket, int level, int option, int value) {
   return ::setsockopt(socket.get(), level, option, &value, sizeof value) == 0;
 }
 
-// False: `patience` is over.
+// False if `patience` ran out.
 bool wait_for(const Socket& socket, short events, steady_clock::time_point end) {
   while (true) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
@@ -179,7 +179,7 @@ std::vector<std::string> own_addresses(const std::string& interface) {
 Socket listen_at(const std::string& address, int port) {
   Endpoint at = numeric_endpoint(address.empty() ? "::" : address, port);
   Socket socket(::socket(at.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket && address.empty()) {  // a host without version 6
+  if (!socket && address.empty()) {  // a host without IPv6
     at = numeric_endpoint("0.0.0.0", port);
     socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   }

@@ -1,4 +1,4 @@
-// Addresses of the network, and stream sockets to them. Version 4 and 6 of the protocol alike.
+// Network addresses and stream sockets, for IPv4 and IPv6.
 #pragma once
 
 #include <sys/socket.h>
@@ -36,30 +36,30 @@ struct Endpoint {
   int port() const;
 };
 
-std::string host_name();  // what this host calls itself
+std::string host_name();  // this host's name
 
-// The addresses of "host:port" or "[fd00::1]:29500". Empty when the name is not known at present: then `why` is the resolver's
-// message. Throws Error(usage) for a text of another form.
+// The addresses of "host:port" or "[fd00::1]:29500". Empty if the name cannot be resolved now: `why` is the resolver's message.
+// Throws Error(usage) for other forms.
 std::vector<Endpoint> resolve(const std::string& text, std::string& why);
-Endpoint numeric_endpoint(const std::string& host, int port);  // length 0: `host` is no address
+Endpoint numeric_endpoint(const std::string& host, int port);  // length 0 if `host` is not an address
 
-// This host's addresses in the network that `interface` names: "eth0", "10.1.0.0/16"; "": all but those of the loopback, or that
-// where there is no other. Throws Error(usage) where none is in it.
+// This host's addresses in the network `interface`: "eth0" or "10.1.0.0/16"; "": all except loopback, or loopback if there is no
+// other. Throws Error(usage) if there is none.
 std::vector<std::string> own_addresses(const std::string& interface);
 
-// Port 0: any. `address`: "" is every one of this host's. Throws Error(run), or Error(usage) for a port that is in use.
+// Port 0: any. `address` "": all of this host's. Throws Error(run), or Error(usage) for a port in use.
 Socket listen_at(const std::string& address, int port);
 Endpoint local_endpoint(const Socket& socket);
 Endpoint remote_endpoint(const Socket& socket);
 
-// None: `why` says what the system said.
+// Empty on failure: `why` is the system's message.
 Socket connect_to(const Endpoint& to, std::chrono::milliseconds patience, std::string& why);
 
-// A connection between ranks: small messages leave at once, and a host that is cut off is noticed within some 10 seconds even
-// while no data are sent.
+// A connection between ranks: sends small messages at once, and detects a disconnected host within about 10 seconds, even
+// without traffic.
 void prepare_connection(const Socket& socket);
 
-// False: the other end is gone, or silent for `patience`. Sockets may block or not.
+// False if the other end is gone, or silent for `patience`. Sockets may block or not.
 bool read_all(const Socket& socket, void* bytes, std::size_t count, std::chrono::milliseconds patience);
 bool write_all(const Socket& socket, const void* bytes, std::size_t count, std::chrono::milliseconds patience);
 

@@ -18,7 +18,7 @@ void GroupAllGather::gather(std::size_t replica, std::span<const double> mine, s
     while (!round->done && !error_) lock.wait(changed_);
     if (!round->done) throw Error(*error_);
   } else {
-    round_ = std::make_shared<Round>();  // no call reaches it before this one is done
+    round_ = std::make_shared<Round>();  // no call reaches the new round before this one is done
     lock.unlock();
     try {
       finish(*round);
@@ -46,7 +46,7 @@ void GroupAllGather::finish(Round& round) {
     if (!bytes.empty()) std::memcpy(round.all.data() + before, bytes.data(), bytes.size());
   }
   if (round.all.size() * here_ != round.mine.size() * all_) {
-    fail(ErrorKind::peer, "the processes' replicas met with different figures: they run different networks");
+    fail(ErrorKind::usage, "the processes' replicas met with different figures: they run different networks");
   }
 }
 

@@ -1,4 +1,4 @@
-// Where the replicas of a run meet in the middle of their passes.
+// Gathers values from a run's replicas in the middle of their passes.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace millrace {
 
 class GroupAllGather final : public ReplicaAllGather {
  public:
-  // This process has the replicas first ... first + here - 1 of `all`. `group`: null where it has all of them; outlives this.
+  // This process has the replicas first ... first + here - 1 of `all`. `group`: null if that is all of them; outlives this.
   GroupAllGather(std::size_t first, std::size_t here, std::size_t all, Group* group);
 
   std::size_t replicas() const override { return all_; }
@@ -24,11 +24,11 @@ class GroupAllGather final : public ReplicaAllGather {
 
  private:
   struct Round {
-    std::vector<double> mine, all;  // of the replicas here, and of all
+    std::vector<double> mine, all;  // the local replicas', and all
     std::size_t arrived = 0;
     bool done = false;
   };
-  void finish(Round& round);  // the last replica here has come
+  void finish(Round& round);  // called by the last local replica
 
   const std::size_t first_, here_, all_;
   Group* const group_;

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kVisit{5};  // for a visitor to say who it is
+constexpr std::chrono::seconds kVisit{5};  // for a visitor's introduction
 
 struct Challenge {
   Nonce nonce = {};
@@ -28,7 +28,7 @@ void fill_randomly(std::array<std::uint8_t, N>& bytes) {
     fail(ErrorKind::run, "the system gives no random numbers: {}", std::strerror(errno));
 }
 
-bool is_equal(const Sha256Sum& left, const Sha256Sum& right) {  // in a time that does not tell how far they are equal
+bool is_equal(const Sha256Sum& left, const Sha256Sum& right) {  // in constant time, so that timing reveals nothing
   unsigned different = 0;
   for (std::size_t i = 0; i < left.size(); ++i) different |= static_cast<unsigned>(left[i] ^ right[i]);
   return different == 0;
@@ -39,7 +39,7 @@ std::string_view raw_bytes(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// `who` keeps the proof of one end from being that of the other.
+// `who` differs between the ends, so that a proof cannot be reflected.
 Sha256Sum proof_of(const JobKey& key, std::string_view who, const Introduction& introduction, const Nonce& nonce) {
   std::string text(who);
   text += raw_bytes(introduction);
@@ -105,7 +105,7 @@ std::vector<Reception::Guest> Reception::receive(std::chrono::milliseconds patie
   for (std::size_t i = 0; i < visitors_.size(); ++i) {
     Visitor& visitor = visitors_[i];
     Progress progress = waits[i + 1].revents != 0 ? advance(visitor) : Progress::waits;
-    if (progress == Progress::waits && visitor.end < steady_clock::now()) progress = Progress::wrong;  // one that dawdles too
+    if (progress == Progress::waits && visitor.end < steady_clock::now()) progress = Progress::wrong;  // also ends slow ones
     if (progress == Progress::waits) stay.push_back(std::move(visitor));
     if (progress == Progress::done) guests.push_back(std::move(visitor.guest));
     if (progress == Progress::wrong) turn_away(visitor);
@@ -122,11 +122,11 @@ void Reception::turn_away(const Visitor& visitor) {
 }
 
 void Reception::accept_new() {
-  constexpr std::size_t kAtOnce = kVisitors / 4;  // so that who came now is read before it could be sent away
+  constexpr std::size_t kAtOnce = kVisitors / 4;  // so that new arrivals are read before they could be evicted
   for (std::size_t i = 0; i < kAtOnce; ++i) {
     Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
-    if (visitors_.size() == kVisitors) {  // a silent connection makes room
+    if (visitors_.size() == kVisitors) {  // evicts a silent connection
       const auto silent = std::find_if(visitors_.begin(), visitors_.end(), [](const Visitor& each) { return !each.challenged; });
       visitors_.erase(silent == visitors_.end() ? visitors_.begin() : silent);
     }
@@ -138,7 +138,7 @@ void Reception::accept_new() {
   }
 }
 
-// Reads what is there.
+// Reads available bytes.
 Reception::Progress Reception::advance(Visitor& visitor) {
   while (true) {
     char* const into =

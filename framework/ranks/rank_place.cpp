@@ -16,12 +16,12 @@ namespace {
 constexpr int kMostRanks = 65'536;
 constexpr const char* kDefaultPort = "29500";  // torchrun's
 
-// What one launcher says of this process. `rank` and `ranks` may each be missing.
+// What one launcher declares for this process. `rank` and `ranks` may each be missing.
 struct Claim {
   std::string by, rank_name, ranks_name;
   std::optional<int> rank = {}, ranks = {};
   std::string master = {}, job = {};
-  bool starts_nodes = false;  // it may have started launchers, each of which started several processes
+  bool starts_nodes = false;  // it may have started launchers, each with several processes
 
   bool is_complete() const { return rank && ranks; }
   std::string text() const {
@@ -70,7 +70,7 @@ class Reader {
   const Environment& environment_;
 };
 
-// A Volcano job may have several tasks, VC_<TASK>_NUM each: which one this process is of is claim where there is one alone.
+// A Volcano job may have several tasks, VC_<TASK>_NUM each. The task of this process is known only if there is just one.
 Claim volcano(const Reader& read) {
   Claim claim = read.claim("Volcano", read.text("VC_TASK_INDEX").empty() ? "VK_TASK_INDEX" : "VC_TASK_INDEX", "");
   claim.starts_nodes = true;
@@ -105,7 +105,7 @@ std::vector<Claim> claims(const Reader& read) {
   mpi.job = read.text("PMIX_NAMESPACE");
   all.push_back(std::move(mpi));
   Claim mpich = read.claim("MPICH", "PMI_RANK", "PMI_SIZE");
-  if (!mpich.ranks) mpich.rank.reset();  // other programs have a PMI_RANK too
+  if (!mpich.ranks) mpich.rank.reset();  // other programs set PMI_RANK too
   all.push_back(std::move(mpich));
   Claim kubeflow = read.claim("Kubeflow", "PET_NODE_RANK", "PET_NNODES");
   kubeflow.master = read.address("PET_MASTER_ADDR", "PET_MASTER_PORT");
@@ -117,15 +117,15 @@ std::vector<Claim> claims(const Reader& read) {
   Claim slurm = read.claim("Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   slurm.job = fmt::format("{}.{}.{}", read.text("SLURM_JOB_ID"), read.text("SLURM_STEP_ID"), read.text("SLURM_RESTART_COUNT"));
   slurm.starts_nodes = true;
-  if (!slurm.ranks) slurm.rank.reset();  // an sbatch script has SLURM_PROCID = 0, and is one process
+  if (!slurm.ranks) slurm.rank.reset();  // an sbatch script is one process with SLURM_PROCID = 0
   all.push_back(std::move(slurm));
-  all.push_back(read.claim("PMIx", "PMIX_RANK", ""));  // beside Open MPI and Slurm too, which say how many there are
+  all.push_back(read.claim("PMIx", "PMIX_RANK", ""));  // also set by Open MPI and Slurm, which give the number of ranks
   all.back().starts_nodes = true;
   all.back().job = read.text("PMIX_NAMESPACE");
   return all;
 }
 
-// `inner` may be counted by processes, and `outer` by nodes.
+// `inner` may count processes and `outer` nodes.
 void require_agreement(const Claim& inner, const Claim& outer) {
   if (!inner.is_complete() || !outer.is_complete()) return;
   if (outer.starts_nodes && *outer.ranks < *inner.ranks) return;
@@ -140,7 +140,7 @@ Claim from_options(const RankOptions& options) {
   return claim;
 }
 
-// The numbers of `options` complete what a launcher says by incomplete, and must not contradict it.
+// `options` complete a launcher's incomplete numbers, and must not contradict it.
 void complete(Claim& claim, const Claim& options) {
   for (const auto& [mine, given] : {std::pair(&claim.rank, &options.rank), std::pair(&claim.ranks, &options.ranks)}) {
     if (!*given) continue;
@@ -163,7 +163,7 @@ RankPlace placed(const Claim& claim, const std::string& master) {
   return place;
 }
 
-// What a process says that runs alone, though a launcher has started several.
+// Notice for a process that runs alone, though a launcher has started several.
 std::string notice_of(const Reader& read, const std::string& incomplete) {
   if (!incomplete.empty())
     return fmt::format("{} does not say how many processes there are, so this one runs alone; or give --ranks N", incomplete);
@@ -193,7 +193,7 @@ RankPlace find_rank(const RankOptions& options, const Environment& environment) 
   for (Claim& claim : claims(read)) {
     if (!claim.rank && !claim.ranks) continue;
     if (!claim.is_complete() && !given.ranks && !given.rank) {
-      if (claim.ranks_name.empty()) {  // a launcher that never says it, or not so that one could tell
+      if (claim.ranks_name.empty()) {  // the launcher never gives it, or only ambiguously
         if (incomplete.empty()) incomplete = claim.text();
         continue;
       }
@@ -203,10 +203,10 @@ RankPlace find_rank(const RankOptions& options, const Environment& environment) 
     if (chosen) {
       require_agreement(*chosen, claim);
       const bool is_the_same = claim.is_complete() && *claim.ranks == *chosen->ranks;
-      if (chosen->by == "MPICH" && is_the_same) chosen->job = claim.job;  // of Slurm, which has set the variables of both
+      if (chosen->by == "MPICH" && is_the_same) chosen->job = claim.job;  // Slurm has set the variables of both
       continue;
     }
-    const bool is_shell = claim.is_complete() && *claim.ranks == 1;  // in which somebody starts ranks, as in that of srun --pty
+    const bool is_shell = claim.is_complete() && *claim.ranks == 1;  // a shell in which a user starts ranks, such as srun --pty
     if (is_shell && given.is_complete() && *given.ranks > 1) continue;
     complete(claim, given);
     if (!claim.is_complete()) fail(ErrorKind::usage, "{}: give --rank and --ranks, both of them", claim.text());

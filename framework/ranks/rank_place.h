@@ -1,4 +1,4 @@
-// Which of the processes of a run this one is: what the launcher that started it put into the environment, or options say.
+// This process's rank in the run, from its launcher's environment or from options.
 #pragma once
 
 #include <map>
@@ -11,22 +11,22 @@ Environment current_environment();
 
 struct RankPlace {
   int rank = 0, ranks = 1;
-  std::string master = {};  // "node-1:29500": rank 0 listens there; "": it says where in a folder that all share
-  std::string job = {};     // the launcher's name of this start of the job; "": unknown
-  std::string source = {};  // "Slurm (SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8)"; "": the process is alone
-  std::string notice = {};  // what the user should know: several tasks were asked for, and this process is alone; or ""
+  std::string master = {};  // "node-1:29500": address where rank 0 listens; "": it publishes its address in a shared folder
+  std::string job = {};     // the launcher's identifier of this start of the job; "": unknown
+  std::string source = {};  // "Slurm (SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=8)"; "": a single process
+  std::string notice = {};  // a notice for the user if several tasks were requested but this process is alone; else ""
 };
 
-// What the command line says; "" where it says nothing.
+// Command-line options; "" if not given.
 struct RankOptions {
   std::string rank = {}, ranks = {}, master = {};
 };
 
-// Launchers that are known: torchrun and all that set RANK and WORLD_SIZE, Open MPI, MPICH and Intel MPI, Kubeflow Trainer
-// (PET_*), Volcano, an indexed Job or JobSet of Kubernetes, other launchers with PMIx (both with --ranks), Slurm. One that starts
-// others, as srun starts mpirun's daemons, may count fewer processes than they do; in the shell of one that has started a single
-// process, options may say that this is one of several. Throws Error(usage) where two that must agree do not, naming both, where
-// one is incomplete, and for a number that is none.
+// Supported launchers: torchrun and all that set RANK and WORLD_SIZE, Open MPI, MPICH and Intel MPI, Kubeflow Trainer (PET_*),
+// Volcano, an indexed Job or JobSet of Kubernetes, other launchers with PMIx (both with --ranks), Slurm. An outer launcher, such
+// as srun starting mpirun's daemons, may count fewer processes. In the shell of a launcher that started a single process,
+// options may declare several. Throws Error(usage) for contradictions, naming both sides, for an incomplete launcher, and for an
+// invalid number.
 RankPlace find_rank(const RankOptions& options, const Environment& environment);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What launchers put into the environment, copied from their documentation.
+// Environments of launchers, copied from their documentation.
 #include "ranks/rank_place.h"
 
 #include <fmt/format.h>

@@ -28,10 +28,9 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr seconds kSaysEach{10}, kAttempt{5};
-// How long ranks may take to connect to each other once all have come. A rank that cannot reach one of lower number says so after
-// kReaching, a rank that has waited for one of higher number after kReached. Rank 0 itself ends the wait last, since it knows
-// only which ranks are not ready. Of two processes that say they are one rank, the older one may have been cut off; that is known
-// after about ten seconds.
+// How long ranks may take to connect to each other once all have come. A rank gives up connecting to a lower rank after
+// kReaching, and waiting for a higher one after kReached. Rank 0 ends last, since it only knows which ranks are not ready. If
+// two processes claim the same rank, the older one may have been cut off; that is known after about ten seconds.
 constexpr seconds kReaching{10}, kReached{12}, kMeeting{15}, kDuplicate{15};
 constexpr std::size_t kLongestTable = 64U << 20U;
 
@@ -50,7 +49,7 @@ struct Message {
   MessageKind kind = MessageKind::table;
   std::string text;
 };
-// Nothing: the other end is gone, or says nothing for so long.
+// Empty if the other end is gone, or silent for that long.
 std::optional<Message> receive_message(const Socket& from, milliseconds patience) {
   Preamble header;
   if (!read_all(from, &header, sizeof header, patience) || header.bytes > kLongestTable) return std::nullopt;
@@ -61,7 +60,7 @@ std::optional<Message> receive_message(const Socket& from, milliseconds patience
 
 MessageKind kind_of(ErrorKind kind) { return kind == ErrorKind::usage ? MessageKind::mistake : MessageKind::lost; }
 
-// Throws what rank 0 has failed with.
+// Throws the error that rank 0 failed with.
 void require_no_error(const Message& message) {
   if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (says rank 0)", message.text);
   if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (says rank 0)", message.text);
@@ -86,11 +85,11 @@ std::string ranks_text(const std::vector<std::string>& names) {
   return fmt::format("ranks {} and {}", fmt::join(names.begin(), names.end() - 1, ", "), names.back());
 }
 
-// What a rank must know to reach another one.
+// How to reach a rank.
 struct RankAddress {
   std::uint32_t port = 0;
-  std::string host = {};                    // its name
-  std::vector<std::string> addresses = {};  // the likeliest first
+  std::string host = {};                    // host name
+  std::vector<std::string> addresses = {};  // most likely first
 };
 
 RankAddress address_of(const Reception::Guest& guest, bool chose_interface) {
@@ -104,7 +103,7 @@ RankAddress address_of(const Reception::Guest& guest, bool chose_interface) {
   return it;
 }
 
-// What is said while one waits, each ten seconds.
+// Reports progress every ten seconds of waiting.
 class Waiting {
  public:
   explicit Waiting(const RendezvousSetting& setting) : setting_(setting) {}
@@ -122,7 +121,7 @@ class Waiting {
   steady_clock::time_point next_ = began_ + kSaysEach;
 };
 
-// The file in which rank 0 says where it is. A job that is started again has another name, or writes it again.
+// The file in which rank 0 publishes its address. A restarted job uses another name, or rewrites it.
 class AddressFile {
  public:
   AddressFile(const std::string& folder, const std::string& job) {
@@ -138,8 +137,8 @@ class AddressFile {
     std::filesystem::create_directories(path_.parent_path(), ignored);
     const std::string text = fmt::format("{}\n{}\n{}\n", key, port, fmt::join(addresses, "\n"));
     const std::string fresh = fmt::format("{}.{}", path_.string(), ::getpid());
-    ::unlink(fresh.c_str());  // of a process that had this number before, as in a container that starts again
-    const Socket file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));  // the key is in it
+    ::unlink(fresh.c_str());  // left by an earlier process of the same id, as in a restarted container
+    const Socket file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));  // it holds the key
     const bool written = file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                          ::fsync(file.get()) == 0 && ::rename(fresh.c_str(), path_.c_str()) == 0;
     const int cause = errno;
@@ -147,7 +146,7 @@ class AddressFile {
     ::unlink(fresh.c_str());
     fail(ErrorKind::run, "'{}' cannot be written: {}", path_.string(), std::strerror(cause));
   }
-  // False: it is not there yet, or `why` says why it is not to be used.
+  // False if it does not exist yet, or must not be used (`why`).
   bool read(std::string& key, std::vector<Endpoint>& at, std::string& why) const {
     why = "it has not written it yet";
     struct stat state {};
@@ -172,8 +171,8 @@ class AddressFile {
   }
 
  private:
-  // Whoever writes this file says where ranks send their weights: this user, root, or who owns the folder anyway, as a server of
-  // files may that takes root for somebody else.
+  // Why the file is not trusted: its author decides where ranks send their weights. Trusted are this user, root, and the
+  // folder's owner, as file servers may map root to another user.
   std::string distrust(const struct stat& file) const {
     struct stat folder {};
     ::stat(path_.parent_path().c_str(), &folder);
@@ -273,13 +272,13 @@ void Rendezvous::gather() {
   std::string why;
   int port = 0;
   if (!place_.master.empty()) {
-    resolve(place_.master, why);  // for its form
+    resolve(place_.master, why);  // validates its form
     port = std::stoi(place_.master.substr(place_.master.rfind(':') + 1));
   }
   Socket listener = setting_.listener >= 0 ? Socket(setting_.listener) : listen(port);
   if (address_file_) {
     if (key_.empty()) key_ = random_key();
-    const bool chosen = !setting_.key.empty();  // by the user: then it does not stand here
+    const bool chosen = !setting_.key.empty();  // the user chose it, so it is not in the file
     address_file_->write(local_endpoint(listener).port(), own_addresses(setting_.interface), chosen ? "-" : key_);
   }
   Reception reception(std::move(listener), key(), 0);
@@ -329,7 +328,7 @@ void Rendezvous::forget_who_left() {
 }
 
 void Rendezvous::settle_duplicates() {
-  std::vector<Duplicate> free;  // the older one has gone
+  std::vector<Duplicate> free;  // the older one is gone
   std::erase_if(duplicates_, [&](Duplicate& each) {
     const bool is_free = !ranks_[static_cast<std::size_t>(each.guest.introduction.rank)].socket;
     if (is_free) free.push_back(std::move(each));
@@ -347,7 +346,7 @@ std::string Rendezvous::duplicate_text(const Duplicate& each) const {
                      ranks_[static_cast<std::size_t>(rank)].at.host, terminal_text(each.guest.introduction.host.data()));
 }
 
-// "3", "7 (last seen on node-2)"; of more than eight, their number.
+// "3", "7 (last seen on node-2)"; if more than eight, their number.
 std::vector<std::string> Rendezvous::absent() const {
   std::vector<std::string> names;
   for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
@@ -371,7 +370,7 @@ std::string Rendezvous::wrong_keys_text() const {
                      wrong_keys_.connections == 1 ? "" : "s", fmt::join(wrong_keys_.addresses, ", "));
 }
 
-// Tells each where the others are, and waits until all are connected.
+// Sends each rank the addresses of the others, and waits until all are connected.
 void Rendezvous::bring_together() {
   WireWriter table;
   ranks_[0].at.host = host_name();
@@ -395,7 +394,7 @@ void Rendezvous::bring_together() {
     if (!is_readable(ranks_[rank].socket, milliseconds(2))) continue;
     const std::optional<Message> received = receive_message(ranks_[rank].socket, kAttempt);
     if (!received) lost(rank, "it went while ranks were connected");
-    if (received->kind != MessageKind::ready) refuse_all(ErrorKind::peer, received->text);  // whom it does not reach
+    if (received->kind != MessageKind::ready) refuse_all(ErrorKind::peer, received->text);  // ranks that it cannot reach
     is_ready[rank] = true;
   }
   for (const Rank& each : ranks_) {
@@ -425,7 +424,7 @@ void Rendezvous::join() {
       ::usleep(200'000);
     }
     message = wait_for_table();
-  } while (message.text.empty());  // rank 0 was started again
+  } while (message.text.empty());  // rank 0 was restarted
   WireReader table(std::as_bytes(std::span(message.text)));
   for (Rank& each : ranks_) {
     each.at.port = table.get<std::uint32_t>();
@@ -458,14 +457,14 @@ bool Rendezvous::find_master(const Introduction& mine) {
   return false;
 }
 
-// Rank 0 may have given up since it was met: that connections are refused now says little.
+// Rank 0 may have given up since it was met, so refused connections now are not informative.
 std::string Rendezvous::last_failure() const {
   const bool was_other = met_other_key_ && last_failure_ != kOtherKey;
   return was_other ? fmt::format("{} ({} now)", kOtherKey, last_failure_) : last_failure_;
 }
 
-// Without text: rank 0 is gone. Rank 0 names the absent when its limit is over, and began to wait before this: who left earlier
-// would be named with them.
+// Empty text if rank 0 is gone. Rank 0 lists the absent when its limit ends. It began to wait earlier, so ranks that leave
+// before that would be listed too.
 Message Rendezvous::wait_for_table() {
   const Socket& master = ranks_[0].socket;
   const auto end = steady_clock::now() + setting_.limit + kAttempt;
@@ -484,7 +483,7 @@ Message Rendezvous::wait_for_table() {
   return *received;
 }
 
-// What it says next is no error.
+// Its next message is not an error.
 void Rendezvous::require_master(milliseconds patience) {
   const std::optional<Message> received = receive_message(ranks_[0].socket, patience);
   if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
@@ -537,9 +536,9 @@ void Rendezvous::receive_higher(Reception& reception, steady_clock::time_point e
   }
 }
 
-// A connection to each rank is an open file of this process, and shells allow 1,024 of them where the system allows more.
+// Each rank's connection is an open file of this process. Shells limit these to 1,024 even if the system allows more.
 void make_room_for(int ranks) {
-  constexpr rlim_t kOthers = 1024, kFewest = 64;  // strangers for a moment, and then what the run opens
+  constexpr rlim_t kOthers = 1024, kFewest = 64;  // for unknown visitors, and the files of the run
   rlimit limit{};
   const rlim_t wanted = static_cast<rlim_t>(ranks) + kOthers;
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;

@@ -1,4 +1,4 @@
-// Ranks that find each other over real connections of this host, each on a thread of its own.
+// Ranks that find each other over real connections of this host, each on its own thread.
 #include "ranks/rendezvous.h"
 
 #include <fcntl.h>
@@ -32,14 +32,14 @@ using std::chrono::steady_clock;
 
 int free_port() { return local_endpoint(listen_at("127.0.0.1", 0)).port(); }
 
-// What became of one rank.
+// The outcome of one rank.
 struct Met {
   Connections connections = {};
   std::string error = {};
   ErrorKind kind = ErrorKind::run;
 };
 
-// Starts ranks, and takes what they say while they wait.
+// Starts ranks, and records their messages while they wait.
 class RendezvousTest : public testing::Test {
  protected:
   ~RendezvousTest() override { wait(); }
@@ -64,7 +64,7 @@ class RendezvousTest : public testing::Test {
       }
     });
   }
-  // In the order in which they were started.
+  // In the order of their start.
   std::vector<Met*> wait() {
     for (std::thread& each : threads_) each.join();
     threads_.clear();
@@ -72,7 +72,7 @@ class RendezvousTest : public testing::Test {
     for (const auto& each : all_) all.push_back(each.get());
     return all;
   }
-  // Each tells each other its rank.
+  // Each rank sends every other one its rank.
   static void expect_connected(const std::vector<Met*>& all) {
     std::vector<std::unique_ptr<SocketGroup>> groups;
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -115,7 +115,7 @@ TEST_F(RendezvousTest, MeetsInAFolderThatAllShare) {
     here.place.master.clear();
     here.place.job = "42.0/x";
     here.folder = folder / "below";
-    here.key.clear();  // that of the folder
+    here.key.clear();  // uses the folder's key
     start(std::move(here));
     std::this_thread::sleep_for(milliseconds(50));
   }
@@ -141,7 +141,7 @@ TEST_F(RendezvousTest, WhoDoesNotKnowTheKeyStaysOutside) {
   EXPECT_TRUE(last.starts_with("all ranks have come; ") && last.ends_with(" from 127.0.0.1 did not know the job's key")) << last;
 }
 
-// Also where rank 0 gives up first, and refuses connections from then on.
+// Also if rank 0 gives up first, and refuses connections from then on.
 TEST_F(RendezvousTest, WhoHasAnotherKeyIsToldSo) {
   RendezvousSetting first = setting(0, 2), other = setting(1, 2);
   other.key = "another key";
@@ -154,7 +154,7 @@ TEST_F(RendezvousTest, WhoHasAnotherKeyIsToldSo) {
   EXPECT_NE(all[1]->error.find(std::string(kOtherKey) + " ("), std::string::npos) << all[1]->error;
 }
 
-// Port scanners, web browsers, ranks of other jobs: whatever they send, and whether they say anything or not.
+// Port scanners, web browsers, ranks of other jobs: whatever they send, or if they stay silent.
 TEST_F(RendezvousTest, StrangersDisturbNobody) {
   constexpr int kStrangers = 10'000;
   start(setting(0, 3));
@@ -172,7 +172,7 @@ TEST_F(RendezvousTest, StrangersDisturbNobody) {
     if (!socket) continue;
     const std::string& text = words[static_cast<std::size_t>(i) % std::size(words)];
     ::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (i % 10 == 0) open.push_back(std::move(socket));  // and stays
+    if (i % 10 == 0) open.push_back(std::move(socket));  // and stays connected
     if (open.size() > 200) open.clear();
     if (i == kStrangers / 2) {
       start(setting(1, 3));
@@ -182,7 +182,7 @@ TEST_F(RendezvousTest, StrangersDisturbNobody) {
   expect_connected(wait());
 }
 
-// Who writes the address says where gradients are sent.
+// The author of the address decides where gradients are sent.
 TEST_F(RendezvousTest, AnAddressThatAnotherUserHasWrittenIsNotTrusted) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   const testkit::TestFolder folder;
@@ -202,7 +202,7 @@ TEST_F(RendezvousTest, AnAddressThatAnotherUserHasWrittenIsNotTrusted) {
 TEST_F(RendezvousTest, NamesTheAbsent) {
   for (const int rank : {0, 2}) {
     RendezvousSetting here = setting(rank, 4);
-    here.limit = rank == 0 ? seconds(2) : seconds(1);  // which alone must not end it: it would count as absent
+    here.limit = rank == 0 ? seconds(2) : seconds(1);  // this alone must not end it: it would count as absent
     start(std::move(here));
   }
   const std::vector<Met*> all = wait();
@@ -270,7 +270,7 @@ TEST_F(RendezvousTest, ALossWhileRanksAreConnectedEndsAll) {
   Socket first;
   while (!first) first = introduce(numeric_endpoint("127.0.0.1", port_), job_key("a key\n"), mine, seconds(5), why);
   char byte = 0;
-  EXPECT_TRUE(read_all(first, &byte, 1, seconds(10)));  // of the table: all have come
+  EXPECT_TRUE(read_all(first, &byte, 1, seconds(10)));  // part of the table: all have come
   first = Socket();
   for (const Met* each : wait()) {
     EXPECT_EQ(each->kind, ErrorKind::peer);
@@ -280,8 +280,8 @@ TEST_F(RendezvousTest, ALossWhileRanksAreConnectedEndsAll) {
 
 class AFrozenRank : public RendezvousTest, public testing::WithParamInterface<int> {};
 
-// It freezes when all have come: it still takes connections, as its system does for it, at each of its addresses. Ranks of lower
-// number wait for it, and those of higher number get no answer from it.
+// It freezes when all have come: its system still accepts connections at each of its addresses. Lower ranks wait for it, and
+// higher ranks get no answer from it.
 TEST_P(AFrozenRank, IsNamedAndNobodyElseIs) {
   const int lost = GetParam();
   for (const int rank : {0, 1, 2, 3}) {
@@ -306,7 +306,7 @@ TEST_P(AFrozenRank, IsNamedAndNobodyElseIs) {
 
 INSTANTIATE_TEST_SUITE_P(WhileRanksAreConnected, AFrozenRank, testing::Range(1, 4));
 
-// A byte now and then is no reason to keep a place: at this pace an introduction would take ten seconds.
+// Occasional bytes do not keep a place: at this pace an introduction would take ten seconds.
 TEST(Reception, TurnsAwayWhoDawdles) {
   Socket listener = listen_at("127.0.0.1", 0);
   const Endpoint at = local_endpoint(listener);
@@ -325,11 +325,11 @@ TEST(Reception, TurnsAwayWhoDawdles) {
   EXPECT_FALSE(is_open) << "after nine seconds";
 }
 
-// Shells allow fewer than a large job takes.
+// Shells allow fewer than a large job needs.
 TEST_F(RendezvousTest, MayHaveMoreOpenFilesThanTheShellAllows) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const Socket next(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // the lowest number that is free
+  const Socket next(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // the lowest free number
   const rlimit few{static_cast<rlim_t>(next.get()) + 8, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   for (const int rank : {0, 1, 2, 3, 4}) start(setting(rank, 5));

@@ -18,13 +18,13 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // channels of the group itself
+constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe, kLost = 0xfffffffd;  // the group's own channels
 constexpr std::size_t kLongestDoing = 200;
 constexpr int kSignsInPatience = 6;
-constexpr std::chrono::milliseconds kFirstSigns{50};  // until all know what this process does
-constexpr std::chrono::milliseconds kSign{500};       // at least as often: others may have less patience
+constexpr std::chrono::milliseconds kFirstSigns{50};  // until all know this process's activity
+constexpr std::chrono::milliseconds kSign{500};       // minimum rate, since others may have less patience
 constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;
-constexpr std::size_t kFirstRoom = std::size_t{1} << 20U;  // bytes, for a message of which nothing has come
+constexpr std::size_t kFirstRoom = std::size_t{1} << 20U;  // bytes, for a message without data yet
 
 struct Header {
   std::uint32_t channel = 0;
@@ -32,12 +32,12 @@ struct Header {
   std::uint64_t bytes = 0;
 };
 
-// Why a process ends, as others are told: a digit for the kind, and the text.
+// The error of an ending process, as sent to others: a digit for the kind, and the text.
 std::string as_text(const Error& why) { return fmt::format("{:d}{}", static_cast<int>(why.kind()), why.what()); }
 Error as_error(std::string_view text) { return {static_cast<ErrorKind>(text.at(0) - '0'), std::string(text.substr(1))}; }
 
-// Every process ends with the exit code of this error. A new start would meet a mistake, a full disk or numbers that are not
-// finite again; a server that does not answer is to be tried again. A lack of memory may be that of one machine.
+// Whether every process ends with this error's exit code. A new start would repeat a mistake, a full disk or non-finite values;
+// but an unreachable server should be retried, and only one machine may lack memory.
 bool is_of_all(const Error& why) {
   const std::string_view text = why.what();
   const bool lacks_memory = text.find(kOutOfMemory) != text.npos || text.find(kNoThread) != text.npos;
@@ -66,11 +66,11 @@ bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
 // Another process.
 struct SocketGroup::Peer {
   int rank = 0, socket = -1;
-  Mutex sending;                                                         // of one message at a time
+  Mutex sending;                                                         // one message at a time
   std::map<std::uint32_t, std::deque<std::vector<std::byte>>> messages;  // by channel
   bool ended = false;                                                    // in good order: nothing more will come
-  std::string doing;                                                     // what it said last
-  std::vector<std::vector<std::byte>> spare;                             // memory of messages that were taken
+  std::string doing;                                                     // its last reported activity
+  std::vector<std::vector<std::byte>> spare;                             // recycled memory of taken messages
   std::thread listener;
 };
 
@@ -150,7 +150,7 @@ void SocketGroup::leave(const Error* why) noexcept {
     const Lock lock(mutex_);
     if (std::exchange(left_, true)) return;
     if (why != nullptr) {
-      if (lost_) channel = kLost;  // what ended another process, which all are to name, ends this one
+      if (lost_) channel = kLost;  // this process ends because of another one, which all should name
       text = as_text(lost_ ? *lost_ : *why);
     }
     if (!lost_) lost_ = Error(ErrorKind::peer, "this process has left the run");
@@ -162,7 +162,7 @@ void SocketGroup::leave(const Error* why) noexcept {
   }
 }
 
-// Errors are the peer's loss.
+// Errors count as losing the peer.
 void SocketGroup::write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes) {
   const Lock lock(peer.sending);
   const Header header{channel, 0, bytes.size()};
@@ -180,8 +180,8 @@ void SocketGroup::write_now(Peer& peer, std::span<const std::byte> bytes) {
   }
 }
 
-// Never waits for the peer, since the others would take this process for silent: where there is no room now, or another message
-// is under way, the peer hears from this process as soon as it listens.
+// Never waits for the peer, since the others would consider this process silent. If there is no room now, or another message is
+// being sent, the peer receives a sign as soon as it reads.
 bool SocketGroup::show_life(Peer& peer, const std::string& doing) {
   pollfd ready{peer.socket, POLLOUT, 0};
   if (::poll(&ready, 1, 0) < 1 || !peer.sending.try_lock()) return false;
@@ -201,7 +201,7 @@ bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
     const int found = ::poll(&ready, 1, static_cast<int>(setting_.patience.count() / kSignsInPatience));
     if (found < 0 && errno == EINTR) continue;
     if (found == 0) {
-      // One by one: while the machine is paused, no process can say anything, and that counts as one.
+      // One by one: while the machine is paused, no process can send, and that counts as one.
       if (++missed < kSignsInPatience) continue;
       lose(peer, fmt::format("it has been silent for {:g} s", static_cast<double>(setting_.patience.count()) / 1e3));
       return false;
@@ -231,7 +231,7 @@ void SocketGroup::listen(Peer& peer) {
         peer.spare.pop_back();
       }
     }
-    // Memory grows with what has come, and not with what is announced.
+    // Memory grows with received data, not with the announced size.
     bool has_room = header.bytes <= kLongestMessage;
     for (std::size_t got = 0, until = 0; has_room && got < header.bytes; got = until) {
       until = std::min<std::size_t>(header.bytes, std::max({message.size(), 2 * got, kFirstRoom}));
@@ -265,20 +265,20 @@ void SocketGroup::lose(Peer& peer, const std::string& why) {
     const Lock lock(mutex_);
     if (!lost_ && !peer.ended) lost_ = Error(ErrorKind::peer, lost_text(peer, why));
   }
-  ::shutdown(peer.socket, SHUT_RDWR);  // whoever still writes to it waits no longer
+  ::shutdown(peer.socket, SHUT_RDWR);  // ends waiting writers
   arrived_.notify_all();
 }
 
-// It takes nothing more: what it has said before, which may be why it ends, is read by the thread that listens to it.
+// It accepts nothing more. The listening thread still reads its earlier messages, which may explain why it ends.
 void SocketGroup::await_last_words(Peer& peer) {
-  ::shutdown(peer.socket, SHUT_RDWR);  // what has come can still be read
+  ::shutdown(peer.socket, SHUT_RDWR);  // received data can still be read
   Lock lock(mutex_);
   while (!lost_ && !peer.ended) lock.wait(arrived_);
 }
 
 void SocketGroup::end_with(Peer& peer, const Error& why) {
   if (!is_of_all(why)) return lose(peer, std::string("it has ended: ") + why.what());
-  const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad one, which was to end the run
+  const bool is_of_sample = why.kind() == ErrorKind::content;  // a bad sample that ended the run
   const Lock lock(mutex_);
   const ErrorKind kind = is_of_sample ? ErrorKind::data : why.kind();
   if (!lost_ && !peer.ended) lost_ = Error(kind, fmt::format("{} has ended: {}", name_of(peer), why.what()));
@@ -311,7 +311,7 @@ std::string SocketGroup::waiting_text(const Peer& peer, std::chrono::millisecond
 
 void SocketGroup::keep_alive() {
   name_this_thread("to peers");
-  bool all_know = false;  // what this process does
+  bool all_know = false;  // this process's activity
   Lock lock(mutex_);
   while (!left_) {
     lock.unlock();
@@ -322,7 +322,7 @@ void SocketGroup::keep_alive() {
     }
     all_know = all_know || tells_all;
     lock.lock();
-    // Who is lost within its first second is to be told of with what it did.
+    // A process lost within its first second should be reported with its activity.
     const auto pause = std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, all_know ? kSign : kFirstSigns);
     const auto next = std::chrono::steady_clock::now() + pause;
     while (!left_ && lock.wait_until(leaving_, next)) continue;

@@ -1,4 +1,4 @@
-// A group of processes that are connected pairwise by stream sockets.
+// A group of processes, connected pairwise by stream sockets.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,10 @@
 
 namespace millrace {
 
-// A thread for each other process takes its messages as they come, so that send() never waits for a call of receive(). One more
-// thread sends a sign of life twice a second, with what this process does: one that says nothing for `patience` counts as lost,
-// and the message says what it did last. A process that ends because of another one says which, so that all name that one.
+// A thread per other process receives its messages as they come, so that send() never waits for a call of receive(). One more
+// thread sends a sign of life with this process's activity twice a second. A process that is silent for `patience` counts as
+// lost, and the message names its last activity. A process that ends because of another one names it, so that all name the same
+// one.
 class SocketGroup final : public Group {
  public:
   struct Setting {
@@ -28,14 +29,13 @@ class SocketGroup final : public Group {
     std::vector<int> sockets;  // by rank, -1 for this one; closed by the group
     std::chrono::milliseconds patience = std::chrono::seconds(10);
     std::vector<std::string> hosts;           // by rank, for messages
-    std::function<std::string()> doing = {};  // what this process does now: "step 120: train"; thread-safe
-    // Is told, on any thread, of a wait for a process that lives, on channel kRun, where nothing else says why a run stands
-    // still.
+    std::function<std::string()> doing = {};  // this process's current activity: "step 120: train"; thread-safe
+    // Called on any thread during a long wait for a live process on channel kRun, where nothing else explains the pause.
     std::function<void(const std::string& text)> say = {};
     std::chrono::milliseconds say_each = std::chrono::minutes(1);
   };
-  explicit SocketGroup(Setting setting);  // throws Error(run) where the system starts no more threads
-  ~SocketGroup() override;                // leaves, if that was not done
+  explicit SocketGroup(Setting setting);  // throws Error(run) if no more threads can be started
+  ~SocketGroup() override;                // leaves the group unless done
 
   int rank() const override { return setting_.rank; }
   int size() const override { return static_cast<int>(setting_.sockets.size()); }
@@ -51,7 +51,7 @@ class SocketGroup final : public Group {
   bool read(Peer& peer, void* bytes, std::size_t count);
   void write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes);
   void write_now(Peer& peer, std::span<const std::byte> bytes);
-  bool show_life(Peer& peer, const std::string& doing);  // false: not now
+  bool show_life(Peer& peer, const std::string& doing);  // false: not possible now
   void lose(Peer& peer, const std::string& why);
   void await_last_words(Peer& peer);
   void end_with(Peer& peer, const Error& why);
@@ -62,9 +62,9 @@ class SocketGroup final : public Group {
 
   const Setting setting_;
   std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
-  Mutex mutex_;                               // also of what the peers have sent
+  Mutex mutex_;                               // also guards messages of the peers
   std::condition_variable arrived_;
-  std::optional<Error> lost_ MILLRACE_GUARDED_BY(mutex_);  // why nothing can go on
+  std::optional<Error> lost_ MILLRACE_GUARDED_BY(mutex_);  // why the group failed
   bool left_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::condition_variable leaving_;
   std::thread alive_;

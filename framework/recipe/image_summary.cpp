@@ -18,9 +18,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kLookedAt = 256;  // of a training
-constexpr double kBeyond = 0.25;          // how far outside is like the others, of the distance between the least and the most
-constexpr double kSameLevel = 0.1;        // levels that differ by less are no reason, however alike those of the training are
+constexpr std::uint64_t kLookedAt = 256;  // training files read
+constexpr double kBeyond = 0.25;          // allowed margin beyond the range, as a share of it
+constexpr double kSameLevel = 0.1;        // smaller differences of level are ignored, however uniform the training images are
 
 using Extent = ImageSummary::Extent;
 
@@ -28,7 +28,7 @@ struct Measure {
   const char* name;
   Extent ImageSummary::*extent;
   double (*of)(const ImageFacts&);
-  bool is_level;  // else its logarithm counts
+  bool is_level;  // else its logarithm is compared
 };
 
 constexpr std::array kMeasures = {
@@ -74,6 +74,16 @@ Value list_of(const std::set<int>& numbers) {
   Array list;
   for (const int each : numbers) list.emplace_back(static_cast<std::int64_t>(each));
   return Value(std::move(list));
+}
+
+// As the file was before `pipeline-data pack` shrunk it: what is predicted later was not packed, or by chance alone.
+ImageFacts before_packing(ImageFacts facts) {
+  if (facts.origin.height == 0) return facts;
+  facts.height = facts.origin.height;
+  facts.width = facts.origin.width;
+  facts.channels = facts.origin.channels;
+  facts.bits = facts.origin.bits;
+  return facts;
 }
 
 }  // namespace
@@ -177,9 +187,9 @@ std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigne
     Sample& sample = samples[thread];
     const std::uint64_t index = order.listed(i * order.listed() / seen.size());
     const auto is_read = [&] { return build.data().read_sample(index, sample).empty(); };
-    if (!is_read() && !is_read()) return;  // a fault that passes changes nothing of what weights say
+    if (!is_read() && !is_read()) return;  // retried, so that a transient fault does not change what the weights hold
     try {
-      seen[i] = {sample.place(), decoder->facts(sample)};
+      seen[i] = {sample.place(), before_packing(decoder->facts(sample))};
     } catch (const Error&) {  // a bad sample is named later
     }
   });
@@ -197,7 +207,7 @@ std::optional<ImageSummary> summary_of_files(const GraphBuild& build, unsigned t
 
 std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, std::uint64_t most, unsigned threads) {
   std::uint64_t looked_at = 0, unlike = 0;
-  std::map<std::string, std::pair<std::uint64_t, std::string>> reasons;  // by the measure's name: how many, and the first one
+  std::map<std::string, std::pair<std::uint64_t, std::string>> reasons;  // by measure: their number, and the first one
   const std::uint64_t listed = look_at_files(build, most, threads, [&](const std::string& place, const ImageFacts& facts) {
     ++looked_at;
     const std::vector<std::string> found = summary.differences(facts);

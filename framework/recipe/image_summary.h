@@ -1,16 +1,16 @@
-// What the images of a training were as files, before anything prepared them. It stands in the metadata of a file of weights,
-// under the key "images", as TOML:
+// The properties of training images as files, before preparation. Stored in the metadata of a file of weights, under the key
+// "images", as TOML:
 //
 //   looked_at = 256                 # files, evenly spread over the listing
 //   height    = [480, 480]          # the least and the most
 //   width     = [640, 640]
 //   aspect    = [1.3333, 1.3333]    # width over height
-//   mean      = [0.31, 0.52]        # of an image's values, 0 ... 1
+//   mean      = [0.31, 0.52]        # an image's values, 0 ... 1
 //   deviation = [0.11, 0.24]
 //   channels  = [1]                 # all that were seen
 //   bits      = [8]
 //
-// It depends on the data alone: not on threads, ranks, caches, or where a run was resumed. Files of older versions have none.
+// It depends only on the data, not on threads, ranks, caches or resuming. Files of older versions have none.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@
 namespace millrace {
 
 struct ImageSummary {
-  static constexpr const char* kKey = "images";  // of the metadata
+  static constexpr const char* kKey = "images";  // in the metadata
   struct Extent {
     double least = 0, most = 0;
   };
@@ -39,29 +39,28 @@ struct ImageSummary {
   void add(const ImageFacts& facts);
   void add(const ImageSummary& other);
   std::string text() const;  // "height 480, width 640, ..., channels 1, bits 8"
-  // In what an image is unlike those of the summary: "channels (3, in training 1)". Empty: it is like them. Sizes and levels may
-  // lie somewhat outside, by how far those of the training lie apart.
+  // How an image differs from the summary: "channels (3, in training 1)". Empty if it does not. Sizes and levels may exceed the
+  // range of training by a share of it.
   std::vector<std::string> differences(const ImageFacts& facts) const;
 };
 
 std::map<std::string, std::string> metadata_of(const ImageSummary& summary);
-// Nothing where there is none, or a text that is none: metadata are anybody's.
+// Empty if there is none, or if the text is invalid: metadata are untrusted.
 std::optional<ImageSummary> image_summary_from(const std::map<std::string, std::string>& metadata);
 
-// The stage that decodes the files of a graph; null: none does.
+// The stage that decodes a graph's files; null if there is none.
 const KnowsImageFacts* file_decoder(const GraphBuild& build);
 
-// Looks at `most` files of what the graph reads, evenly spread over its listing, on some threads; `take` is called in the order
-// of the listing. Files that cannot be read are left out. Returns how many samples there are; 0: no stage of the graph decodes
-// files.
+// Reads `most` of the graph's files, evenly spread over its listing, on several threads; calls `take` in listing order. Skips
+// unreadable files. Returns the number of samples; 0 if no stage of the graph decodes files.
 std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
                             const std::function<void(const std::string& place, const ImageFacts& facts)>& take);
 
-// Nothing: no stage decodes files, or none could be read.
+// Empty if no stage decodes files, or none could be read.
 std::optional<ImageSummary> summary_of_files(const GraphBuild& build, unsigned threads);
 
-// A sentence that counts the images of the graph which are unlike those of the summary, and names the first one for each reason;
-// "": all are like them. `most` are looked at.
+// Compares `most` of the graph's images with the summary. Returns a sentence with the number of differing ones, and the first
+// one for each reason; "" if there are none.
 std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, std::uint64_t most, unsigned threads);
 
 }  // namespace millrace

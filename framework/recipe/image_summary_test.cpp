@@ -1,4 +1,4 @@
-// What weights say of the images of their training.
+// Summaries of training images in weights.
 #include "recipe/image_summary.h"
 
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The table with defaults for all keys that it does not have.
+// The table with defaults for its missing keys.
 Value with_defaults(const Value& table, const Value& defaults, const std::vector<ParamInfo>& infos) {
   Value all = defaults;
   for (const Member& member : table.table()) {
@@ -27,7 +27,7 @@ bool has_port(const std::vector<Port>& ports, std::string_view payload) {
   return std::any_of(ports.begin(), ports.end(), [payload](const Port& port) { return port.payload == payload; });
 }
 
-// Whether the stage hands on what becomes a prediction.
+// Whether predictions come from the stage's output.
 bool leads_to_predictions(const StageType& type) {
   const auto gives = [&](std::string_view payload) { return has_port(type.outputs, payload); };
   return gives(payload::kImageChunk) || gives(payload::kBatch) || gives(payload::kPredictions);
@@ -91,7 +91,7 @@ class InferenceRecipeReader {
     }
   }
 
-  // How it writes, and not where.
+  // Stores the format of its output, not the place.
   void read_sink(const StagePlan& stage) {
     if (stage.type->recipe_role != RecipeRole::sink || recipe_.sinks.find(stage.type->name)) return;
     Value table = stage.table;
@@ -106,7 +106,7 @@ class InferenceRecipeReader {
     ParamSet<NetworkParams> set;
     NetworkParams::describe(set);
     for (const ParamInfo& info : set.infos()) recipe_.network.erase(info.name);
-    Diagnostics ignored;  // it was read before
+    Diagnostics ignored;  // reported when it was read before
     if (const auto document = read_document(pipeline_.network_params.use, {}, ignored)) recipe_.document = *document;
     const Network& network = *pipeline_.network;
     const auto list = [](const std::vector<double>& numbers) { return Value(Array(numbers.begin(), numbers.end())); };
@@ -138,7 +138,7 @@ class InferenceRecipeReader {
     if (!colours.empty()) recipe_.target.set("colours", Value(Array(colours.begin(), colours.end())));
   }
 
-  // What the file says of values that no class has.
+  // Values of no class that the file declares.
   Array ignored_of(const TargetSpec& target) const {
     Array values;
     const auto* const names = dynamic_cast<const NamesLabelValues*>(build_.data().source);
@@ -180,7 +180,7 @@ const GraphBuild& recipe_graph(const Pipeline& pipeline, const Builds& builds) {
   return build == nullptr ? *builds.front() : *build;
 }
 
-// As a stage takes it; an empty table where no stage of the graph takes one.
+// In the form of a stage's table; an empty table if no stage of the graph takes a loss.
 Value loss_in(const GraphPlan& plan) {
   for (const StagePlan& stage : plan.stages) {
     if (!stage.type->takes_loss) continue;
@@ -190,15 +190,15 @@ Value loss_in(const GraphPlan& plan) {
   return {};
 }
 
-// Names that a recipe may not hold are left out of it. The numbers are predicted all the same.
+// Names that are not allowed in recipes are left out; the numbers are predicted all the same.
 bool are_recipe_texts(const Value& names) {
   const auto may_stand = [](const Value& name) { return name.kind() == Value::Kind::text && is_recipe_text(name.text()); };
   return names.kind() == Value::Kind::array && std::ranges::all_of(names.array(), may_stand);
 }
 
-constexpr const char *kSink = "write_features", *kColumns = "columns";  // where the names of numbers stand
+constexpr const char *kSink = "write_features", *kColumns = "columns";  // keys that hold the names of numbers
 
-// What is learned are columns of a list: their names are those of the predicted numbers, unless the file says others.
+// If targets are columns of a list, their names become those of the predicted numbers, unless the file sets others.
 void name_numbers(const GraphPlan& main, InferenceRecipe& recipe) {
   Value* const said = recipe.sinks.find(kSink);
   Value sink = said != nullptr ? *said : Value();
@@ -215,7 +215,7 @@ void name_numbers(const GraphPlan& main, InferenceRecipe& recipe) {
   recipe.sinks.set(kSink, std::move(sink));
 }
 
-// What the loss says of the network's result.
+// Reads the meaning of the network's output from the loss.
 void read_loss(const GraphBuild& main, InferenceRecipe& recipe) {
   CompileRequest request;
   main.add_requests(request);

@@ -1,5 +1,6 @@
-// What a recipe may say. It comes with weights from anywhere, and --predict makes a pipeline of it: so it is a list of stages of
-// declared roles, with keys that are declared as harmless, and a network of layers. Everything else is refused by name.
+// Checks recipes. They come with weights from anywhere, and --predict makes a pipeline from them. So a recipe is a list of
+// stages of declared roles, with keys that are declared as harmless, and a network of layers. Everything else is refused by
+// name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMostRecipeStages = 32, kMostRecipeVariables = 256;
-constexpr double kLargestRecipeNumber = 4096;  // of a stage, or what is its default: sizes and limits make memory
+constexpr double kLargestRecipeNumber = 4096;  // for stages, unless it is the default: sizes and limits allocate memory
 constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMostRecipeValues = 256;
 constexpr std::size_t kMostValuesOfNetwork = 1 << 15, kMostValuesOfVariables = 1 << 12;
 constexpr std::array kTakenNames = {"flow", "every", "read"};  // keys of a graph's table, and its source
@@ -27,13 +28,13 @@ constexpr std::array kRecipeOutputs = {"classes", "map", "image", "numbers"};
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_word_character(char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '_'; }
 
-// A name that may stand anywhere in a file: of a stage, a type or a variable.
+// A name allowed anywhere in a file: of a stage, type or variable.
 bool is_word(std::string_view text) {
   return !text.empty() && text.size() <= kLongestRecipeWord &&
          std::ranges::all_of(text, [](char c) { return is_word_character(c) || c == '-'; });
 }
 
-// The length of "${name}" at the front of the text; 0: it is none.
+// The length of "${name}" at the front of the text, or 0.
 std::size_t reference_length(std::string_view text) {
   const std::size_t end = text.starts_with("${") ? text.find('}') : text.npos;
   if (end == text.npos) return 0;
@@ -41,7 +42,7 @@ std::size_t reference_length(std::string_view text) {
   return is_word(name) && name != "env" ? end + 1 : 0;
 }
 
-// Text that can be no path, no URL and no variable of the environment. `references`: to variables of the network, "${width}".
+// Text that cannot be a path, a URL or an environment variable. `references`: allows the network's variables, "${width}".
 bool is_harmless(std::string_view text, bool references) {
   constexpr std::string_view kMarks = " _-.,:;#@+*()%=";
   if (text.size() > kLongestRecipeText || text.find("..") != text.npos) return false;
@@ -50,7 +51,7 @@ bool is_harmless(std::string_view text, bool references) {
     const std::size_t reference = references ? reference_length(rest) : 0;
     if (reference > 0) {
       i += reference - 1;
-    } else if (rest.front() == '/') {  // division stands between blanks
+    } else if (rest.front() == '/') {  // division has blanks around it
       if (i == 0 || !references || text[i - 1] != ' ' || !rest.starts_with("/ ")) return false;
     } else if (!is_word_character(rest.front()) && kMarks.find(rest.front()) == kMarks.npos) {
       return false;
@@ -186,7 +187,7 @@ class RecipeCheck {
     }
   }
 
-  // Where it writes is for the user to say; what it needs besides is not known here either.
+  // The user decides where it writes; its other needs are unknown here.
   static void sink(const StageType& type, const Value& table) {
     const std::string owner = fmt::format("sink '{}'", type.name);
     if (table.kind() != Value::Kind::table) refuse("{} must be a table, found {}", owner, shown(found(table)));
@@ -214,7 +215,7 @@ class RecipeCheck {
     keys(fmt::format("loss '{}'", name), *type, own, "");
   }
 
-  // What has its default is as if it were not there. `stage`: that has them in the pipeline; "": none.
+  // Ignores keys with their default. `stage`: the stage of the pipeline that has them; "": none.
   static void keys(const std::string& owner, const TypeDescription& type, const Value& table, const std::string& stage) {
     for (const Member& member : table.table()) {
       const auto info = std::ranges::find(type.params, member.key, &ParamInfo::name);
@@ -258,7 +259,7 @@ class RecipeCheck {
     }
   }
 
-  // They stand in [network] beside keys of every network, which fetch and change weights.
+  // They are written into [network] next to the keys of every network, which fetch and change weights.
   void variables() const {
     const Value* const defaults = recipe_.document.find("defaults");
     if (values_in(recipe_.document) > kMostValuesOfNetwork) refuse("its network has too many values");

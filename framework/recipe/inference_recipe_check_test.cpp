@@ -1,11 +1,11 @@
-// What a recipe in a file of weights may say.
+// Allowed contents of a recipe in a file of weights.
 #include <gtest/gtest.h>
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "recipe/inference_recipe.h"
 
-namespace millrace {
+namespace millrace::inference_recipe_check_test {
 namespace {
 
 class Shrink : public SampleTransform {
@@ -24,7 +24,7 @@ class Shrink : public SampleTransform {
   void process(Sample&, Draw&) override {}
 };
 
-// As plugins are that say nothing of recipes.
+// Like plugins that declare nothing for recipes.
 class Stain : public SampleTransform {
  public:
   struct Params {};
@@ -177,7 +177,7 @@ TEST(Recipe, OfAStageNamedLikeAnotherIsRefused) {
   }
 }
 
-// Metadata are anybody's, and other tools say there what they like.
+// Metadata are untrusted, and other tools may use this key.
 TEST(Recipe, IsNotWhatAnotherToolSaysUnderItsKey) {
   for (const char* text :
        {"research only", "https://example.org/licence", "", "a = 1", "version 2, for research", "{\"version\": 1}"}) {
@@ -201,4 +201,4 @@ TEST(Recipe, WithoutEndIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inference_recipe_check_test

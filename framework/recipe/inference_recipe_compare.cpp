@@ -1,4 +1,4 @@
-// Where a pipeline uses weights otherwise than the run that wrote them.
+// Where a pipeline uses weights differently from the run that wrote them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// A number stands for a range of it: 25 and [25, 25].
+// A number stands for a range: 25 equals [25, 25].
 bool is_range_of(const Value& list, const Value& number) {
   const auto equals = [&](const Value& each) { return each.is_number() && each.number() == number.number(); };
   return list.kind() == Value::Kind::array && list.array().size() == 2 &&
@@ -27,7 +27,7 @@ bool equal_values(const Value& a, const Value& b) {
   return a.kind() == b.kind() && to_toml(a) == to_toml(b);
 }
 
-// A value in one line, of a table too.
+// A value in one line, even a table.
 std::string one_line(const Value& value) {
   const std::string list = to_toml(Value(Array{value}));
   return list.substr(1, list.size() - 2);
@@ -49,7 +49,7 @@ Value variables_of(const InferenceRecipe& recipe) {
   return all;
 }
 
-// What the input is made of is compared as the input.
+// Variables of the input are compared as the input.
 bool is_of_input(const InferenceRecipe& recipe, const std::string& variable) {
   const Value* const input = recipe.document.find("input");
   if (input == nullptr || input->kind() != Value::Kind::table) return false;
@@ -68,7 +68,7 @@ struct RecipeDifference {
   Position at;
 };
 
-// The first in the order of the file. How parameters begin is of no matter to weights that are there.
+// The first one in the order of the file. Initialisers do not matter for existing weights.
 std::optional<RecipeDifference> first_difference(const std::string& key, const Value* then, const Value* now,
                                                  const Position& at) {
   if (key.ends_with("initialiser")) return std::nullopt;
@@ -97,8 +97,8 @@ std::optional<RecipeDifference> first_difference(const std::string& key, const V
 
 class InferenceRecipeComparison {
  public:
-  // What `stored` is compared as: the validation's, or, without_training_degradation(), that of images without targets.
-  // `own_size`: they keep theirs.
+  // The form of `stored` to compare with: validation's or, without_training_degradation(), that of images without targets.
+  // `own_size`: images keep their size.
   struct As {
     bool photographs = false, own_size = false;
   };
@@ -121,7 +121,7 @@ class InferenceRecipeComparison {
     }
   }
 
-  // Weights are float32 whatever the run computed with. Results differ in rounding, so that --set alone says enough.
+  // Weights are float32 at any precision. Results differ in rounding, so --set needs no further confirmation.
   void precision() {
     const bool is_asked_for = here_.precision_at.file && !is_in_file(here_.precision_at);
     if (is_asked_for || here_.precision == "auto" || here_.precision == stored_.precision) return;
@@ -129,7 +129,7 @@ class InferenceRecipeComparison {
         fmt::format("precision = \"{0}\" (--set run.precision={1} says that it is meant)", stored_.precision, here_.precision));
   }
 
-  // One message: where one layer is another, those after it often are.
+  // One message: if one layer differs, those after it often do.
   void network() {
     const Value then = variables_of(stored_), now = variables_of(here_);
     Value names = then;
@@ -137,7 +137,7 @@ class InferenceRecipeComparison {
     for (const Member& member : names.table()) {
       if (is_of_input(stored_, member.key) || is_of_input(here_, member.key)) continue;
       const Value *before = then.find(member.key), *after = now.find(member.key);
-      if (is_reference(before) || is_reference(after)) continue;  // its value is that of others
+      if (is_reference(before) || is_reference(after)) continue;  // its value comes from elsewhere
       if (!before || !after || !equal_values(*before, *after)) {
         return add(after ? after->at() : Position{}, "[network] has", as_written(member.key, after),
                    as_written(member.key, before));
@@ -186,7 +186,7 @@ class InferenceRecipeComparison {
         fmt::format("{}, with {} as number {}", count(then), name(then, before), before - then.begin()));
   }
 
-  // The names of predicted numbers and of several labels. They stand where classes would, and mean as much.
+  // The names of predicted numbers and of several labels, which correspond to classes.
   void numbers() {
     const Value *then = number_names(stored_), *now = number_names(here_);
     if (then == nullptr || now == nullptr || equal_values(*then, *now)) return;
@@ -210,7 +210,7 @@ class InferenceRecipeComparison {
  private:
   using Stages = std::vector<InferenceRecipe::StageUse>::const_iterator;
 
-  // Without a place of its own it is a default, or missing: then [network] is where it may be said.
+  // Without its own position it is a default, or missing: then [network] is the place to set it.
   void add(const Position& at, std::string_view owner, const std::string& now, const std::string& then) {
     errors_.add(at.file ? at : here_.network.at(), fmt::format("{} {}, and {} with {}", owner, now, validated_, then));
   }
@@ -221,7 +221,7 @@ class InferenceRecipeComparison {
     }
   }
 
-  // Keys of the two tables, also of tables in them.
+  // Keys of the two tables, and of tables in them.
   void table(const std::string& owner, const std::string& path, const Value& then, const Value& now, const Position& at) {
     Value keys = then;
     for (const Member& member : now.table()) keys.set(member.key, member.value);
@@ -237,7 +237,7 @@ class InferenceRecipeComparison {
     }
   }
 
-  // What each value of label images counts as; -1: it is ignored.
+  // The class of each value in label images; -1: ignored.
   static std::array<int, 256> classes_of(const Value& target) {
     std::array<int, 256> classes{};
     classes.fill(-1);
@@ -254,7 +254,7 @@ class InferenceRecipeComparison {
     return classes;
   }
 
-  // One message, of the first values that mean the same then and the same now.
+  // One message, for the first values that differ in meaning.
   void ids() {
     if (!stored_.target.find("ids") || !here_.target.find("ids")) return;
     const std::array<int, 256> then = classes_of(stored_.target), now = classes_of(here_.target);
@@ -272,13 +272,13 @@ class InferenceRecipeComparison {
         fmt::format("{} {}", values.size() == 1 ? "it" : "them", meaning(then[values[0]])));
   }
 
-  // One message, of the first class that differs. What only one of the two names is not compared.
+  // One message, for the first class that differs. Classes that only one side has are not compared.
   void colours() {
     const Value *then = stored_.target.find("colours"), *now = here_.target.find("colours");
     const auto is_list = [](const Value* value) { return value != nullptr && value->kind() == Value::Kind::array; };
     if (!is_list(then) || !is_list(now)) return;
     const auto [before, after] = std::ranges::mismatch(then->array(), now->array(), equal_values);
-    if (before == then->array().end() || after == now->array().end()) return;  // their number is that of the classes
+    if (before == then->array().end() || after == now->array().end()) return;  // one per class
     add(here_.classes_at, fmt::format("[{}] has", here_.graph),
         fmt::format("the colour {} for class {}", one_line(*after), after - now->array().begin()),
         fmt::format("the colour {}", one_line(*before)));

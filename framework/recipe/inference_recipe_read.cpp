@@ -1,4 +1,4 @@
-// Recipes in metadata to InferenceRecipe. Metadata are anybody's: nothing is believed of them, neither size nor kind.
+// Recipes in metadata to InferenceRecipe. Metadata are untrusted, including sizes and types.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongestRecipe = std::size_t{1} << 20U, kMostKeysOfTable = 4096, kMostValuesOfList = 65'536;
 
-// Other tools have texts under this key too, such as a licence.
+// Other tools use this key for texts such as a licence.
 bool is_ours(std::string_view text) {
   constexpr std::string_view kFirst = "version", kBlanks = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
@@ -25,7 +25,7 @@ bool is_ours(std::string_view text) {
   return next != std::string_view::npos && text[next] == '=';
 }
 
-// Tables are searched from their beginning, and that of a recipe has few keys.
+// Tables are searched linearly, and a recipe's has few keys.
 bool is_too_large(const Value& value) {
   if (value.kind() == Value::Kind::array) {
     return value.array().size() > kMostValuesOfList || std::ranges::any_of(value.array(), is_too_large);
@@ -35,7 +35,7 @@ bool is_too_large(const Value& value) {
   return value.table().size() > kMostKeysOfTable || std::ranges::any_of(value.table(), member_is);
 }
 
-// Files that were written earlier call the loss's name `rule`.
+// Older files store the loss's name as `rule`.
 void name_type(Value& loss) {
   const Value* const name = loss.find("rule");
   if (name == nullptr || loss.find("type") != nullptr) return;

@@ -5,7 +5,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 
-namespace millrace {
+namespace millrace::inference_recipe_test {
 namespace {
 
 constexpr const char* kClasses = R"(["cat", "dog", "owl"])";
@@ -29,7 +29,7 @@ class Unpack : public SampleTransform {
   void process(Sample&, Draw&) override {}
 };
 
-// A whole stage of an effect.
+// A stage with an effect.
 template <const char* kName, RecipeEffect kEffect>
 class Effect : public SampleTransform {
  public:
@@ -57,7 +57,7 @@ const Registry& registry() {
   return *made;
 }
 
-// What a run on label images writes: it has everything that can be said.
+// The recipe of a run on label images, with everything that one can hold.
 constexpr const char* kText = R"(
 version = 1
 graph = "validate"
@@ -293,7 +293,7 @@ TEST(Disagreements, AreNotWhatAnotherTaskHasOrTheRunChooses) {
   EXPECT_EQ(said_of(recipe(with("colours = [\"#000000\"", "colours = [\"#111111\""))), "") << "how predictions are drawn";
 }
 
-// What a network writes that takes noise from images, cut to 40 x 40.
+// The recipe of a denoising network, cropped to 40 x 40.
 constexpr const char* kRestores = R"(
 version = 1
 graph = "validate"
@@ -394,4 +394,4 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::inference_recipe_test

@@ -1,4 +1,4 @@
-// How photographs of a user are prepared for a network that restores images: by what stages declare (RecipeEffect).
+// Prepares a user's photographs for a network that restores images, by the effects that stages declare (RecipeEffect).
 #include <algorithm>
 
 #include "millrace/plugin.h"
@@ -12,7 +12,7 @@ bool is_stage_of(RecipeEffect effect, const InferenceRecipe::StageUse& stage, co
   return type != nullptr && type->recipe_effect == effect;
 }
 
-// Whether the stage has the effect, or a key of it that is not as by default.
+// Whether the stage has the effect, or one of its keys does and differs from its default.
 bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, const Registry& registry) {
   const StageType* const type = registry.stages().find(stage.type);
   if (type == nullptr) return false;
@@ -22,7 +22,7 @@ bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, con
          });
 }
 
-// Gives the stage's keys of this effect their defaults.
+// Resets the stage's keys of this effect to their defaults.
 void reset(RecipeEffect effect, InferenceRecipe::StageUse& stage, const Registry& registry) {
   const StageType* const type = registry.stages().find(stage.type);
   if (type == nullptr) return;

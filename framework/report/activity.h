@@ -1,4 +1,4 @@
-// What a run is doing, for a thread that has to say what is waited for.
+// The current activity of a run, for a thread that reports what the run waits for.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,14 @@ class Activity {
     const Lock lock(mutex_);
     return text_;
   }
-  // Whether an end now would lose something: false until the first training step, and after the last write.
+  // Whether ending now would lose work: false until the first training step, and after the last write.
   bool something_to_save() const {
     const Lock lock(mutex_);
     return something_to_save_;
   }
 
-  // While it lives, status() is what `say` returns, which any thread may call and which does not use the activity. The innermost
-  // counts. `activity`: null: not asked for.
+  // While it exists, status() returns the result of `say`, which any thread may call and which must not use the activity. The
+  // innermost one applies. `activity` may be null.
   class Status {
    public:
     Status(Activity* activity, std::function<std::string()> say) : activity_(activity), outer_(std::move(say)) { swap(); }

@@ -1,4 +1,4 @@
-// The bad samples of a run: counted, and told to observers once each, also where a resumed run meets them again.
+// Counts the bad samples of a run, and reports each to observers once, even if a resumed run meets it again.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// What a stage says of a bad sample, for observers.
+// A bad sample as an event for observers.
 BadSampleEvent bad_sample_event(std::string_view graph, const Sample& sample, std::string_view action);
 
 // Thread-safe.
@@ -24,29 +24,29 @@ class BadSamples {
  public:
   explicit BadSamples(Observers& observers) : observers_(observers) {}  // outlives it
 
-  void add(BadSampleEvent event);  // counts it, and tells observers, unless they were told before a resume
-  std::uint64_t count() const;     // of all graphs
+  void add(BadSampleEvent event);  // counts it, and reports it unless it was reported before a resume
+  std::uint64_t count() const;     // in all graphs
   std::uint64_t skipped(std::string_view graph) const;
 
-  // Keeps those of a rehearsal. They will come again, and are told where it fails.
+  // Holds bad samples of a rehearsal. They will repeat, and are reported if the rehearsal fails.
   void hold(BadSampleEvent event);
   void forget_held();
   void tell_held();
   std::uint64_t held(std::string_view graph) const;
 
-  // What a checkpoint has of them: their number, and which of them come again, since what they belong to is not done.
+  // Saves their number, and those that will repeat because their step or pass is unfinished.
   void save(SavedState& state) const;
   void restore(const SavedState& state);
-  // No sample of the graph before this position of this epoch, both from 0, comes again.
+  // No sample of the graph before this position of this epoch (both from 0) will repeat.
   void done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
 
  private:
   Observers& observers_;
   mutable Mutex mutex_;
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // of steps and passes that are not done
-  std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // of them; they come again, after a resume
-  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // of the rehearsal under way
+  std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // in unfinished steps and passes
+  std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // reported ones that repeat after a resume
+  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // in the current rehearsal
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 

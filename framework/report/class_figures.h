@@ -1,4 +1,4 @@
-// Metrics of one class, by its name: "recall.cat", "precision.cat", "f1.cat" and "iou.cat".
+// Metrics of one class, named "recall.cat", "precision.cat", "f1.cat" and "iou.cat".
 #pragma once
 
 #include <optional>
@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-inline constexpr std::size_t kMostReportedClasses = 20;  // of more, a run reports what it is asked for alone
+inline constexpr std::size_t kMostReportedClasses = 20;  // with more classes, a run reports only requested metrics
 
-// `names`: of the classes. Recall, precision and F1, and the others that are `wanted`; of many classes nothing else. A class that
-// does not occur has none.
+// `names`: of the classes. Recall, precision and F1, and others that are `wanted`; with many classes only those. Classes that do
+// not occur have none.
 std::vector<Figure> class_figures(const ClassTotals& totals, const std::vector<std::string>& names,
                                   const std::set<std::string>& wanted);
-// The class that a metric is of; nothing where it is of none.
+// The class that a metric belongs to, if any.
 std::optional<std::size_t> class_of_figure(const std::string& figure, const std::vector<std::string>& names);
 std::vector<std::string> names_of_class_figures(const std::vector<std::string>& names);
 

@@ -26,7 +26,7 @@ std::vector<Figure> GraphSums::figures(std::size_t most) const {
     if (most-- == 0) break;
     if (output && !fits(figure, *output)) continue;
     double value = figure.finish(sums.values);
-    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // NaN's sign is meaningless, but would be printed
     made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher, figure.is_detail});
   }
   return made;

@@ -1,4 +1,4 @@
-// What the steps of each graph have measured, added up over an epoch.
+// Sums each graph's step measurements over an epoch.
 #pragma once
 
 #include <chrono>
@@ -22,41 +22,40 @@ namespace millrace {
 
 // Sums over steps of a graph.
 struct GraphSums {
-  std::shared_ptr<const Loss> loss;  // that makes figures of the sums
+  std::shared_ptr<const Loss> loss;  // computes metrics from the sums
   StepSums sums;
   double samples = 0;
   std::uint64_t steps = 0;
   std::uint64_t stream_hash = 0;
-  std::optional<Shape> output = {};  // of the network, for one sample; nothing: there is none
+  std::optional<Shape> output = {};  // the network's, for one sample; may be empty
   void add(const GraphSums& others);
-  // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
-  // would be the best loss of all.
+  // Whether no sample had a weight, for example if all were left out. There are no metrics then: a mean over nothing is
+  // undefined, and 0 would be the best possible loss.
   bool measured_nothing() const;
-  std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
-  std::vector<double> class_matrix() const;                        // empty where the loss has none
-  std::optional<ClassTotals> class_totals() const;                 // nothing where the loss counts no classes
+  std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // at most the first `most`
+  std::vector<double> class_matrix() const;                        // empty if the loss has none
+  std::optional<ClassTotals> class_totals() const;                 // empty if the loss counts no classes
 };
 
-// Those of all epochs under way. Thread-safe.
+// Sums of all current epochs. Thread-safe.
 class EpochSums {
  public:
   explicit EpochSums(std::optional<Shape> output) : output_(std::move(output)) {}
 
   void add(std::string_view graph, std::uint64_t epoch, const GraphSums& step);
   GraphSums of(std::string_view graph, std::uint64_t epoch) const;
-  void restore(std::string_view graph, std::uint64_t epoch, GraphSums sums);  // of a run that goes on
+  void restore(std::string_view graph, std::uint64_t epoch, GraphSums sums);  // for a resumed run
   void forget(std::string_view graph, std::uint64_t epoch);
-  // Waits until so many steps of the epoch are there, but no longer than `most`. Returns how many are.
+  // Waits until the epoch has that many steps, but at most `most`. Returns their number.
   std::uint64_t await(std::string_view graph, std::uint64_t epoch, std::uint64_t steps, std::chrono::milliseconds most) const;
 
-  // What sinks report of the pass under way; taken once it is over. Of several with one name the first stays.
+  // Metrics that sinks report for the current pass; taken at its end. Of several with one name the first is kept.
   void add_figure(std::string_view graph, const Figure& figure);
   std::vector<Figure> take_figures(std::string_view graph);
 
-  // What an earlier pass of the graph has measured, which was stopped or tried, is forgotten. All processes call it, and in none
-  // of them the graph runs.
+  // Discards measurements of a pass that was stopped or only tried. All processes call it, while none runs the graph.
   void begin_pass(std::string_view graph);
-  std::uint64_t passes(std::string_view graph) const;  // that have begun
+  std::uint64_t passes(std::string_view graph) const;  // passes begun
 
  private:
   std::uint64_t steps_of(std::string_view graph, std::uint64_t epoch) const MILLRACE_REQUIRES(mutex_);

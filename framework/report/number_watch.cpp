@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kLate = 64;  // steps by which a report may be late
+constexpr std::uint64_t kLate = 64;  // maximum delay of a report, in steps
 
 bool is_power_of_ten(std::uint64_t number) {
   while (number % 10 == 0) number /= 10;
@@ -17,7 +17,7 @@ bool is_power_of_ten(std::uint64_t number) {
 
 }  // namespace
 
-// The sign of what is no number says nothing.
+// The sign of NaN is meaningless.
 std::string WrongNumber::text() const {
   const char* const is = !value ? "not finite" : std::isnan(*value) ? "nan" : *value > 0 ? "inf" : "-inf";
   return fmt::format("step {}: {} is {}", step + 1, what, is);
@@ -32,7 +32,7 @@ void NumberWatch::not_finite(std::uint64_t step, std::string_view what) { take({
 void NumberWatch::take(const WrongNumber& found) {
   const std::uint64_t step = found.step;
   const Lock lock(mutex_);
-  if (!wrong_.try_emplace(step, found).second) return;  // the step's first one counts
+  if (!wrong_.try_emplace(step, found).second) return;  // only the first one of a step counts
   ++steps_;
   if (setting_.skips) warn();
   if (!setting_.skips || in_a_row(step) > setting_.most_in_a_row) {

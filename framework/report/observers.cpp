@@ -35,7 +35,7 @@ bool is(const ObserverEvent& event) {
 
 }  // namespace
 
-// What an observer asks with. Once it is cut it asks nothing: the run that it belonged to may be gone. Thread-safe.
+// An observer's control. Once disconnected it ignores requests, since the run may be gone. Thread-safe.
 class OwnControl final : public RunControl {
  public:
   explicit OwnControl(RunControl& control) : control_(&control) {}
@@ -60,11 +60,10 @@ class OwnControl final : public RunControl {
   RunControl* control_ MILLRACE_GUARDED_BY(mutex_);
 };
 
-// One observer. Facts are told in order; the newest tick and the newest telemetry are told when no fact waits, and before the
-// end.
+// One observer. Facts are delivered in order; the newest tick and telemetry when no fact waits, and before the end.
 //
-// Its thread shares it: an observer whose call does not return may be left alone, and what the thread still touches then is its
-// queue, and neither the run nor the other observers.
+// Owned jointly with its thread: if an observer's call does not return, the thread is abandoned, and then touches only this
+// queue, not the run or other observers.
 class Observers::Queue {
  public:
   Queue(std::string name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control, Observers& all)
@@ -72,7 +71,7 @@ class Observers::Queue {
   static void begin(const std::shared_ptr<Queue>& queue) {
     queue->thread_ = std::thread([queue] { queue->run(); });
   }
-  // Returns when all that was told is delivered, or the observer is left alone.
+  // Returns when everything is delivered, or the observer was abandoned.
   void close() {
     {
       const Lock lock(mutex_);
@@ -82,7 +81,7 @@ class Observers::Queue {
     wait(Until::closed, {}) ? thread_.join() : thread_.detach();
   }
 
-  // What stands in the queue for a call that brings no event.
+  // Entries of the queue for calls without an event.
   enum class Call { none, flush, sync };
 
   const std::string& name() const { return name_; }
@@ -115,7 +114,7 @@ class Observers::Queue {
   }
 
   enum class Until { started, flushed, synced, ended, closed };
-  // False: the observer is left alone.
+  // False if the observer was abandoned.
   bool wait(Until until, const Waiting& waiting) {
     const Patience& patience = all_.patience_;
     const bool is_impatient = delivery_ == Delivery::latest && (until == Until::ended || until == Until::closed);
@@ -140,7 +139,7 @@ class Observers::Queue {
     }
   }
 
-  // What an observer that may miss nothing has thrown in start(), or in end().
+  // Error of start() or end(), for an observer with Delivery::all.
   std::optional<Error> start_error() const {
     const Lock lock(mutex_);
     return errors_.start;
@@ -171,7 +170,7 @@ class Observers::Queue {
     --steps_;
     ++dropped_;
   }
-  // No step is needed any more; the last tick and the last telemetry are of the whole run.
+  // Drops waiting steps; the last tick and telemetry describe the whole run.
   void prepare_end() MILLRACE_REQUIRES(mutex_) {
     if (delivery_ == Delivery::latest) {
       dropped_ += std::erase_if(facts_, [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });
@@ -273,18 +272,18 @@ class Observers::Queue {
   const Delivery delivery_;
   OwnControl control_;  // outlives the observer
   const std::shared_ptr<RunObserver> observer_;
-  Observers& all_;                      // not for the thread of one that is left alone
-  std::atomic<std::size_t> behind_{0};  // facts that wait
+  Observers& all_;                      // not used by the thread of an abandoned observer
+  std::atomic<std::size_t> behind_{0};  // waiting facts
 
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::deque<Fact> facts_ MILLRACE_GUARDED_BY(mutex_);
-  // The newest of those that the next one replaces.
+  // Newest events of kinds that replace each other.
   struct Newest {
     std::shared_ptr<const ObserverEvent> tick, telemetry;
   };
   Newest newest_ MILLRACE_GUARDED_BY(mutex_);
-  std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // among the facts
+  std::size_t steps_ MILLRACE_GUARDED_BY(mutex_) = 0;  // steps among the facts
   std::size_t flushes_ MILLRACE_GUARDED_BY(mutex_) = 0, syncs_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::uint64_t dropped_ MILLRACE_GUARDED_BY(mutex_) = 0;
   struct Reached {
@@ -292,26 +291,27 @@ class Observers::Queue {
   };
   Reached reached_ MILLRACE_GUARDED_BY(mutex_);
   bool failed_ MILLRACE_GUARDED_BY(mutex_) = false, closing_ MILLRACE_GUARDED_BY(mutex_) = false;
-  bool is_called_ MILLRACE_GUARDED_BY(mutex_) = false;  // the observer, now
-  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;       // alone
-  bool said_ MILLRACE_GUARDED_BY(mutex_) = false;  // the others know that it failed: who waits for it goes on, and may close them
+  bool is_called_ MILLRACE_GUARDED_BY(mutex_) = false;  // inside a call to the observer
+  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;       // abandoned
+  // The other observers were informed of its failure: its waiters continue, and may close them.
+  bool said_ MILLRACE_GUARDED_BY(mutex_) = false;
   struct Errors {
     std::optional<Error> start, end;
   };
   Errors errors_ MILLRACE_GUARDED_BY(mutex_);  // with Delivery::all
-  std::thread thread_;                         // last: it uses all of the above
+  std::thread thread_;                         // last, since it uses the members above
 };
 
 Observers::Observers() : Observers(Patience()) {}
 Observers::Observers(const Patience& patience) : begin_(Clock::now()), patience_(patience) {}
 Observers::~Observers() {
-  for (const auto& queue : queues_) queue->close();  // all, before one is destroyed: an observer that fails warns the others
+  for (const auto& queue : queues_) queue->close();  // all, before one is destroyed: a failing observer warns the others
 }
 
 void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control) {
   const auto queue = std::make_shared<Queue>(name, delivery, std::move(observer), control, *this);
   queues_.reserve(queues_.size() + 1);
-  Queue::begin(queue);  // where no thread can be made, there is none to be closed
+  Queue::begin(queue);  // if no thread can be started, there is none to close
   queues_.push_back(queue);
 }
 

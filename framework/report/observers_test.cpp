@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Writes down what it is told, and can be held up, or fail. Thread-safe.
+// Records its events, and can be blocked, or fail. Thread-safe.
 class Notes : public RunObserver {
  public:
   void start(const RunStart& e, RunControl& control) override {
@@ -131,7 +131,7 @@ TEST_F(ObserversTest, AllIsToldInOrderOnOneThread) {
 TEST_F(ObserversTest, LatestLosesStepsAndTicksAndCountsThem) {
   const auto notes = add("page", Delivery::latest);
   notes->hold();
-  observers_->start(start("r"), {});  // does not wait for it
+  observers_->start(start("r"), {});  // not waited for
   for (std::uint64_t s = 1; s <= 1000; ++s) {
     observers_->tell(step(s));
     observers_->tell(tick(s));
@@ -154,7 +154,7 @@ TEST_F(ObserversTest, TheRunLearnsWhoIsBehind) {
   notes->hold();
   page->hold();
   observers_->tell(step(1));
-  while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);  // until it is being told
+  while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);  // until it is inside the call
   for (std::uint64_t s = 1; s < Observers::kMostBehind; ++s) observers_->tell(step(s));
   EXPECT_EQ(observers_->behind(Observers::kMostBehind), "");
   observers_->tell(step(0));
@@ -222,7 +222,7 @@ TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
   EXPECT_EQ(std::count_if(told.begin(), told.end(), [](const auto& line) { return line.starts_with("warning"); }), 1);
 }
 
-// The page goes on when the patience of the end is over, by the calls that come about 20 times a second.
+// The page continues after the patience of the end, when called about 20 times a second.
 TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
   observers_ = std::make_unique<Observers>(Observers::Patience{.catch_up = 0.1, .call = 100});
   const auto notes = add("page", Delivery::latest);
@@ -237,7 +237,7 @@ TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
   EXPECT_EQ(notes->dropped(), 100U);
 }
 
-// As one that writes to a pipe whose reader has stopped reading. It comes back when the run is gone, and asks something of it.
+// Like a write to a pipe whose reader has stopped. It returns after the run, and then uses its control.
 TEST_F(ObserversTest, TheEndLeavesOneAloneWhoseCallDoesNotReturn) {
   observers_ = std::make_unique<Observers>(Observers::Patience{.catch_up = 0.05, .call = 0.1});
   const auto stuck = add("page", Delivery::latest), whole = add("metrics", Delivery::all);

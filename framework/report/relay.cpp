@@ -152,7 +152,7 @@ void ReportReceiver::listen(int rank) {
     while (true) {
       try {
         group_.receive(rank, Group::kReports, message);
-      } catch (const Error&) {  // the process has ended; those who need it are told
+      } catch (const Error&) {  // the process has ended; others learn of it elsewhere
         return;
       }
       WireReader reader(message);

@@ -1,5 +1,4 @@
-// What processes tell the one with rank 0, which alone has observers: what each step measured, bad samples, warnings, and what
-// their devices do.
+// Reports of other processes to rank 0, which alone has observers: step measurements, bad samples, warnings and device activity.
 #pragma once
 
 #include <chrono>
@@ -24,7 +23,7 @@
 
 namespace millrace {
 
-// What a process with another rank reports to rank 0. Thread-safe.
+// Sends reports of another rank to rank 0. Thread-safe.
 class Reporter {
  public:
   explicit Reporter(Group& group) : group_(group) {}
@@ -36,10 +35,10 @@ class Reporter {
  private:
   void send(std::span<const std::byte> message);
   Group& group_;
-  Mutex mutex_;  // of one message at a time
+  Mutex mutex_;  // one message at a time
 };
 
-// Takes what happens in a process without observers of its own to rank 0.
+// Forwards events to rank 0 from a process without observers.
 class RelayObserver final : public RunObserver {
  public:
   explicit RelayObserver(Reporter& reporter) : reporter_(reporter) {}
@@ -48,34 +47,34 @@ class RelayObserver final : public RunObserver {
   void telemetry(const TelemetryEvent& event) override;
 
  private:
-  static constexpr double kPeriod = 1;  // seconds from one word on devices to the next: there may be many processes
+  static constexpr double kPeriod = 1;  // minimum seconds between device reports: there may be many processes
   Reporter& reporter_;
   double sent_ = -kPeriod;  // TelemetryEvent::elapsed_seconds of the last one
 };
 
 std::string ranks_text(const std::set<int>& ranks);  // "rank 2", "ranks 1, 2", "511 ranks (1, 2, 3, 4, ...)"
 
-// Warnings of several ranks, each text told once: it is held for a moment, in which other ranks may say the same, and then for
-// longer. Thread-safe.
+// Warnings of several ranks, each text once: holds it briefly, so that other ranks can report the same, and then for longer.
+// Thread-safe.
 class JointWarnings {
  public:
   using Seconds = std::chrono::duration<double>;
   struct Patience {
     Seconds first{5}, later{60};
   };
-  using Tell = std::function<void(const std::set<int>& ranks, const std::string& text)>;  // on a thread of its own
+  using Tell = std::function<void(const std::set<int>& ranks, const std::string& text)>;  // called on its own thread
 
   JointWarnings(Tell tell, const Patience& patience);
   JointWarnings(const JointWarnings&) = delete;
   JointWarnings& operator=(const JointWarnings&) = delete;
-  ~JointWarnings();  // tells what is held
+  ~JointWarnings();  // delivers held warnings
 
   void add(int rank, const std::string& text);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Held {
-    std::set<int> ranks = {};  // not told yet
+    std::set<int> ranks = {};  // not reported yet
     Clock::time_point due = {};
     bool was_told = false;
   };
@@ -87,20 +86,21 @@ class JointWarnings {
   std::condition_variable changed_;
   std::map<std::string, Held> held_ MILLRACE_GUARDED_BY(mutex_);  // by text
   bool ends_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, since it uses the members above
 };
 
-// Rank 0's end: a thread for each other process. They end, and are joined, when the group was left or all others have ended.
+// Rank 0's end: a thread for each other process. The threads end, and are joined, when the group was left or all others have
+// ended.
 class ReportReceiver {
  public:
   struct Take {
-    // The report's `graph` lives during the call.
+    // The report's `graph` is valid during the call.
     std::function<void(int rank, std::uint64_t pass, const RunServices::StepReport& report)> report;
     std::function<void(BadSampleEvent event)> bad_sample;
     JointWarnings::Tell warning;
     std::function<void(int rank, std::vector<DeviceTelemetry> devices)> devices = {};
   };
-  ReportReceiver(Group& group, Take take);  // leaves the group where it throws: the threads that have begun end
+  ReportReceiver(Group& group, Take take);  // leaves the group if it throws, so that started threads end
   ReportReceiver(const ReportReceiver&) = delete;
   ReportReceiver& operator=(const ReportReceiver&) = delete;
 
@@ -112,12 +112,12 @@ class ReportReceiver {
   std::vector<std::jthread> threads_;
 };
 
-// Adds up what the processes measured of a step, in order of rank. Each counts the passes of a graph: of one that is stopped,
-// some have done steps that others have not, and the next one has steps of the same numbers. Not thread-safe.
+// Sums all processes' measurements of a step, in rank order. Each process counts a graph's passes: when a pass is stopped, only
+// some have done its last steps, and the next pass reuses their numbers. Not thread-safe.
 class JointReports {
  public:
   explicit JointReports(int processes) : processes_(static_cast<std::size_t>(processes)) {}
-  // The whole step's, when this was the last process's report. The strings and the loss are the first rank's.
+  // The whole step's report, if this completes it. Strings and the loss are the first rank's.
   struct Report {
     std::string graph;
     RunServices::StepReport report;

@@ -15,10 +15,10 @@ namespace millrace {
 namespace {
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Processes that say nothing until this one leaves them.
+// Processes that stay silent until this one leaves.
 class SilentGroup final : public Group {
  public:
-  explicit SilentGroup(int size) : size_(size) { why_.reserve(256); }  // there may be no room later
+  explicit SilentGroup(int size) : size_(size) { why_.reserve(256); }  // memory may be short later
   int rank() const override { return 0; }
   int size() const override { return size_; }
   void send(int, std::uint32_t, std::span<const std::byte>) override {}
@@ -65,7 +65,7 @@ TEST(ReportReceiver, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
 
 using Seconds = JointWarnings::Seconds;
 
-// What was told.
+// Received values.
 struct Told {
   std::mutex mutex;
   std::condition_variable changed;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// A slip of the hand must neither end a run nor keep it from learning.
+// A typing error must neither end a run nor stop it from learning.
 constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
 
 }  // namespace
@@ -21,7 +21,8 @@ class Requests::Control final : public RunControl {
   void validate() override { requests_.ask({.kind = RequestKind::validate, .by = by_, .text = {}}); }
   void rate_factor(double factor) override {
     RequestEvent request{.kind = RequestKind::rate_factor, .by = by_, .factor = factor, .text = {}};
-    if (factor >= kLeastFactor && factor <= kMostFactor) return requests_.ask(std::move(request));  // so written, NaN is refused
+    // Written so that NaN is refused.
+    if (factor >= kLeastFactor && factor <= kMostFactor) return requests_.ask(std::move(request));
     requests_.refuse(std::move(request),
                      fmt::format("the factor must be from {:g} to {:g}, found {:g}", kLeastFactor, kMostFactor, factor));
   }
@@ -40,7 +41,7 @@ RunControl& Requests::control(const std::string& by) {
 
 void Requests::ask(RequestEvent request) {
   request.state = RequestEvent::State::asked;
-  tell_(request);  // before it can be completed
+  tell_(request);  // before it can complete
   const Lock lock(mutex_);
   if (shared_) return outside_.push_back(std::move(request));
   hand_over(std::move(request), kAtOnce);

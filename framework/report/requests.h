@@ -1,4 +1,4 @@
-// What is asked of a run while it goes on, and by whom.
+// Requests to a running run, and their origins.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,38 @@
 
 namespace millrace {
 
-// Hands requests to the run, which completes or refuses them, and tells observers each step of that. Thread-safe.
+// Hands requests to the run, which completes or refuses them, and reports each stage. Thread-safe.
 //
-// In a run of several processes they wait outside until all processes have agreed on them (run/step_barrier.h). They are then in
-// force from the same step on everywhere.
+// In a run of several processes, requests wait outside until all processes have agreed on them (run/step_barrier.h), and then
+// take effect from the same step everywhere.
 class Requests {
  public:
   static constexpr std::uint64_t kAtOnce = 0;
   using Tell = std::function<void(ObserverEvent event)>;
   explicit Requests(Tell tell) : tell_(std::move(tell)) {}
 
-  // How `by`, such as "observer page", asks. Lives as long as this.
+  // The control for `by`, such as "observer page". Lives as long as this.
   RunControl& control(const std::string& by);
   void ask(RequestEvent request);
 
-  // `take` receives each request that is in force once `from` steps are done, those first that wait already. Any thread calls it;
-  // it must not block, and must not call this. Null: requests wait from here on.
+  // Calls `take` for each request, first for those that wait. A request is in force after `from` steps. Any thread may call it; it
+  // must neither block nor call this object. Null: requests wait from now on.
   using Take = std::function<void(RequestEvent request, std::uint64_t from)>;
   void give_to(Take take);
-  // `step`: steps done. These tell observers what became of a request.
+  // `step`: steps done. Report the outcome of a request.
   void complete(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
 
-  // Several processes: from here on requests wait outside.
+  // For several processes: from now on requests wait outside.
   void share() {
     const Lock lock(mutex_);
     shared_ = true;
   }
   std::vector<RequestEvent> take_outside();
-  // Agreed upon: in force when so many steps are done.
+  // An agreed request, in force after `from` steps.
   void enter(RequestEvent request, std::uint64_t from);
 
-  // The factor of the learning rate is that of all steps from `step` on, counted from 0. REQUIRES: no such step has begun.
+  // The factor applies from `step` on, counted from 0. REQUIRES: that step has not begun.
   void set_factor(std::uint64_t step, double factor);
   double factor(std::uint64_t step) const;
 
@@ -64,9 +64,9 @@ class Requests {
   std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // while `take_` is null
   std::vector<RequestEvent> outside_ MILLRACE_GUARDED_BY(mutex_);
   bool shared_ MILLRACE_GUARDED_BY(mutex_) = false;
-  // More changes than there can be between a step and its last report.
+  // More changes than can occur between a step and its last report.
   static constexpr std::size_t kKeptFactors = 100;
-  std::map<std::uint64_t, double> factors_ MILLRACE_GUARDED_BY(mutex_);  // by the first step that each is for
+  std::map<std::uint64_t, double> factors_ MILLRACE_GUARDED_BY(mutex_);  // by the first step of each
 };
 
 }  // namespace millrace

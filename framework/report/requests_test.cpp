@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// A step's reports may come some steps after it, and still find its factor.
+// A step's reports may arrive some steps later, and still need its factor.
 TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
   const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kFiguresOfAStep = 2;  // a class matrix of one step says little
+constexpr std::size_t kFiguresOfAStep = 2;  // the class matrix of one step is not informative
 
 }  // namespace
 
@@ -30,7 +30,7 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
                  {.graph = options_.stepping_graph, .every = options_.log_every, .are_reported = options_.steps_are_reported},
                  observers)} {}
 
-// For people to read. Nothing is read from it, so a run that goes on needs no new one.
+// For people only. Nothing reads it, so a resumed run need not write it again.
 void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run) {
   const std::filesystem::path folder = run.output_folder(), copy = folder / "pipeline.toml";
   if (goes_on) remove_abandoned_files(folder);
@@ -58,7 +58,7 @@ void RunLog::report(const StepReport& report) {
 void RunLog::report(int rank, std::uint64_t pass, const StepReport& report) {
   const Lock lock(mutex_);
   if (!joint_) return take(report);
-  if (pass < found_.epochs.passes(report.graph)) return;  // of one that was stopped
+  if (pass < found_.epochs.passes(report.graph)) return;  // belongs to a stopped pass
   if (const auto whole = joint_->add(rank, pass, report)) take(whole->report);
 }
 

@@ -1,4 +1,4 @@
-// What stages say to their run, put together: steps, sums over epochs, bad samples, warnings. Observers are told.
+// Combines what stages report to their run: steps, sums over epochs, bad samples, warnings. Forwards to observers.
 #pragma once
 
 #include <atomic>
@@ -21,12 +21,12 @@
 
 namespace millrace {
 
-// What stages have said, by what it is about. Each part is thread-safe.
+// Reports of stages, by subject. Each part is thread-safe.
 struct RunFindings {
-  NumberWatch numbers;  // losses and other figures of the stepping graph
+  NumberWatch numbers;  // losses and other values of the stepping graph
   BadSamples bad_samples;
   EpochSums epochs;
-  StepLog steps;  // of the stepping graph
+  StepLog steps;  // the stepping graph's
 };
 
 // Thread-safe.
@@ -34,26 +34,26 @@ class RunLog final : public RunServices {
  public:
   struct Options {
     std::uint64_t log_every = 1;                            // steps between events
-    std::string stepping_graph;                             // whose losses and figures are watched: "train"
-    bool tells_steps = true;                                // StepLog::done() is called for each of its steps
-    bool steps_are_reported = true;                         // false: a step is told without its loss
-    std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
+    std::string stepping_graph;                             // the graph whose values are watched: "train"
+    bool tells_steps = true;                                // whether StepLog::done() is called for each of its steps
+    bool steps_are_reported = true;                         // false: steps are logged without their loss
+    std::function<double(std::uint64_t)> rate_factor = {};  // per step, on top of requested factors; null: 1
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
-    std::optional<Shape> output = {};  // of the network, for one sample; nothing: there is none
+    std::optional<Shape> output = {};  // the network's, for one sample; may be empty
     std::string outputs = {};          // RunFolders
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
-  // In a run of several processes rank 0 adds up what all of them report, and the others send it there as well, by `reporter`;
-  // null: this is rank 0. Before anything is reported; `reporter` outlives this.
+  // For several processes: rank 0 sums all reports, and the others also send theirs to it through `reporter` (null on rank 0).
+  // Called before any report; `reporter` outlives this.
   void share_reports(int processes, Reporter* reporter) {
     reporter_ = reporter;
     if (reporter == nullptr) joint_ = std::make_unique<JointReports>(processes);
   }
-  void report(int rank, std::uint64_t pass, const StepReport& report);  // of one process; `pass`: EpochSums::passes()
+  void report(int rank, std::uint64_t pass, const StepReport& report);  // by one process; `pass`: EpochSums::passes()
 
-  // The run's folder; where it would be made, for a pipeline that is checked and not run. Empty: nothing is written.
+  // The run's folder; for a pipeline that is only checked, its future path. Empty: nothing is written.
   void set_folder(const std::filesystem::path& folder) { folder_ = folder; }
 
   // RunServices
@@ -69,7 +69,7 @@ class RunLog final : public RunServices {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
   }
 
-  // While it is on, bad samples are not told: they will come again, or BadSamples::tell_held() where the rehearsal has failed.
+  // While on, bad samples are not reported: they will repeat, or BadSamples::tell_held() reports them if the rehearsal fails.
   void set_dry_run(bool on);
   bool is_dry_run() const override { return is_dry_run_; }
 
@@ -82,15 +82,15 @@ class RunLog final : public RunServices {
   Observers& observers_;
   const Requests& requests_;
   RunFindings found_;
-  Reporter* reporter_ = nullptr;         // null: this process keeps its reports
-  std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
+  Reporter* reporter_ = nullptr;         // null: reports stay in this process
+  std::unique_ptr<JointReports> joint_;  // null: this process's reports are complete
   std::filesystem::path folder_;
   std::atomic<bool> is_dry_run_{false};
-  Mutex mutex_;  // of what is added up, step by step
+  Mutex mutex_;  // for sums over steps
 };
 
-// Writes the resolved pipeline into run.output_folder(). REQUIRES: there is one. Throws Error(run) naming the file; a run that
-// goes on warns instead, and keeps the file that it has.
+// Writes the resolved pipeline into run.output_folder(). REQUIRES: it is set. Throws Error(run) naming the file; a resumed run
+// only warns, and keeps its file.
 void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run);
 
 }  // namespace millrace

@@ -17,12 +17,12 @@
 namespace millrace::run_log_test {
 namespace {
 
-// Notes the numbers of the bad samples that it is told of.
+// Records the numbers of reported bad samples.
 class Counts : public RunObserver {
  public:
   void bad_sample(const BadSampleEvent& e) override { counts.push_back(e.count); }
   void step(const StepEvent& e) override { rates.push_back(e.images_per_second); }
-  // To be read after a flush:
+  // Read after a flush:
   std::vector<std::uint64_t> counts;
   std::vector<double> rates;
 };
@@ -80,10 +80,10 @@ TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   EXPECT_EQ(run.log.found().bad_samples.skipped("validate"), 1U) << "of the pass that is made again";
   run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("train", 1, 18);
-  run.bad("validate", 1, 6);  // of the next pass
+  run.bad("validate", 1, 6);  // in the next pass
   EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
   EXPECT_EQ(run.log.found().bad_samples.count(), 6U);
-  SavedState next;  // is stopped before the step of these is done
+  SavedState next;  // stopped before their step is done
   run.log.found().bad_samples.save(next);
   EXPECT_EQ(next.bad_and_ahead,
             (std::vector<SavedState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
@@ -117,7 +117,7 @@ TEST(RunLog, TheRateOfAStepBehindAStandstillIsThatOfTheStep) {
   EXPECT_GT(run.told->rates[0], 15) << "it took no tenth of a second";
 }
 
-// step_done() is not called then, and what waits for it would grow with each step.
+// step_done() is not called then, and waiting entries would grow with each step.
 TEST(RunLog, OfAnEvaluationKeepsNoStep) {
   Log run{{.stepping_graph = "validate", .tells_steps = false}};
   RunServices::StepReport report;
@@ -138,7 +138,7 @@ RunServices::StepReport validated(std::uint64_t step, double loss) {
   return report;
 }
 
-// As an observer may ask, or as the time is over, while the last evaluation goes on.
+// As when an observer requests a stop, or time is up, during the last evaluation.
 TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
   Log run;
   EpochSums& epochs = run.log.found().epochs;
@@ -150,7 +150,7 @@ TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
   EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
 }
 
-// It once looked 5,000 times a second, and copied a matrix of classes each time.
+// It once polled 5,000 times a second, and copied a class matrix each time.
 TEST(RunLog, OneThatWaitsForStepsIsWokenByTheLastOfThem) {
   Log run;
   const EpochSums& epochs = run.log.found().epochs;
@@ -167,7 +167,7 @@ TEST(RunLog, OneThatWaitsForStepsIsWokenByTheLastOfThem) {
   reports.join();
 }
 
-// Rank 0 has done a step of the first pass before it stopped, and rank 1 has not.
+// Rank 0 did a step of the first pass before it stopped; rank 1 did not.
 TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
   Log run;
   run.log.share_reports(2, nullptr);
@@ -177,14 +177,14 @@ TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
   run.log.report(1, 2, validated(0, 2));  // rank 1 is ahead
   EXPECT_EQ(epochs.of("validate", 0).steps, 0U);
   epochs.begin_pass("validate");
-  run.log.report(1, 1, validated(0, 5));  // it comes late
+  run.log.report(1, 1, validated(0, 5));  // a late report
   EXPECT_EQ(epochs.of("validate", 0).steps, 0U);
   run.log.report(validated(0, 2));
   EXPECT_EQ(epochs.of("validate", 0).steps, 1U);
   EXPECT_EQ(epochs.of("validate", 0).sums.loss(), 4);
 }
 
-// The copy of the pipeline is for people to read.
+// The copy of the pipeline is for people only.
 TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;
   Value pipeline;

@@ -1,4 +1,4 @@
-// The steps of a run, as observers are told of them.
+// The steps of a run, as reported to observers.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace millrace {
 
-// Tells each step of one graph once all that belongs to it is known: its report, its updates, and the figures that stages have
-// promised. The observers outlive it. Thread-safe.
+// Reports each step of one graph when its parts are complete: its report, updates, and promised scalars. The observers outlive
+// it. Thread-safe.
 class StepLog {
  public:
   struct Setting {
     std::string graph;
     std::uint64_t every = 1;   // steps between events
-    bool are_reported = true;  // false: a step is told without its loss
+    bool are_reported = true;  // false: steps are logged without their loss
   };
   StepLog(Setting setting, Observers& observers) : setting_(std::move(setting)), observers_(observers) {}
 
@@ -34,17 +34,17 @@ class StepLog {
   };
   void report(std::uint64_t step, Report report);
   void scalar(std::uint64_t step, std::string_view name, double value);
-  void promise(std::uint64_t step, std::string_view name);  // of a scalar
-  void done(std::uint64_t step);                            // its updates are submitted
+  void promise(std::uint64_t step, std::string_view name);  // announces a scalar
+  void done(std::uint64_t step);                            // its updates were submitted
 
-  bool has_told_until(std::uint64_t step) const;  // all steps before this one
-  void times_from_now();                          // the run stood still until now
+  bool has_told_until(std::uint64_t step) const;  // whether all steps before this one were reported
+  void times_from_now();                          // ends a pause of the run
 
  private:
-  struct Pending {  // a step that is not told yet
+  struct Pending {  // A step that was not reported yet.
     bool reported = false, done = false;
     Report report;
-    std::set<std::string, std::less<>> promised;  // that have not come yet
+    std::set<std::string, std::less<>> promised;  // not received yet
   };
   void tell_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
 

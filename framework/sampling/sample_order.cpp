@@ -78,7 +78,8 @@ void SampleOrder::choose_classes(const Source& source) {
 
 namespace {
 
-// Samples of one file, such as lines of a list: each with the first of them, where that is another one. Sorted by the first.
+// Samples of one file, such as lines of a list: each with the first sample of that file, unless it is that sample. Sorted by the
+// first.
 using Followers = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 Followers followers_in(const Source& source, const std::vector<std::uint32_t>& samples) {
@@ -106,8 +107,8 @@ Followers followers_in(const Source& source, const std::vector<std::uint32_t>& s
 
 }  // namespace
 
-// Within each class by a permutation of its own, so that every part has every class in proportion. Samples of one file follow
-// the first of them, whatever their labels are.
+// Splits each class by a permutation of its own, so that every part has every class in proportion. Samples of one file follow the
+// first of them, whatever their labels.
 void SampleOrder::choose_part(const Source& source) {
   materialise();
   const Followers followers = followers_in(source, chosen_);
@@ -122,7 +123,7 @@ void SampleOrder::choose_part(const Source& source) {
   for (const auto& [label, members] : by_label) {
     const Permutation permutation(members.size(), combine(static_cast<std::uint64_t>(sampling_.part_seed), hash_text("part")),
                                   static_cast<std::uint64_t>(label));
-    // A part that reaches an end of two samples or more has one of them at least, and leaves one.
+    // A part at either end that covers two samples or more has at least one, and leaves one.
     const auto bound = [size = members.size()](double fraction) {
       const auto nearest = static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(size)));
       return size < 2 || fraction <= 0 || fraction >= 1 ? nearest : std::clamp<std::uint64_t>(nearest, 1, size - 1);
@@ -224,7 +225,7 @@ std::uint64_t SampleOrder::index(std::uint64_t epoch, std::uint64_t position) co
   if (groups_.empty()) return listed(at);
   const auto group =
       std::upper_bound(groups_.begin(), groups_.end(), at, [](std::uint64_t p, const Group& g) { return p < g.last; });
-  const std::uint64_t turn = (at - group->first) / group->count;  // a group smaller than its share goes round
+  const std::uint64_t turn = (at - group->first) / group->count;  // a group smaller than its share wraps around
   const auto number = static_cast<std::uint64_t>(group - groups_.begin()) + 1;
   const std::uint64_t member = permuted(epoch, group->count, (at - group->first) % group->count, combine(number, turn));
   return members_.empty() ? group->begin + member : members_[group->begin + member];

@@ -1,4 +1,4 @@
-// Which samples an epoch has, how often, and in which order.
+// The samples of an epoch: which, how often, and in which order.
 #include "sampling/sample_order.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// A source that is nothing but its labels.
+// A source with labels only.
 class Labels : public Source, public MadeOfParts, public KnowsFileSizes {
  public:
   Labels(std::vector<std::int32_t> labels, SourceParams sampling, std::vector<SourcePart> parts = {})
@@ -39,7 +39,7 @@ class Labels : public Source, public MadeOfParts, public KnowsFileSizes {
 
   std::uint32_t file_bytes(std::uint64_t) const override { return files.empty() ? 0 : 1; }
 
-  std::vector<std::string> files;  // by index; empty: they are not known
+  std::vector<std::string> files;  // by index; empty: unknown
 
  private:
   std::vector<std::int32_t> labels_;
@@ -98,7 +98,7 @@ SourceParams part(double low, double high, std::int64_t seed = 0) {
   return sampling;
 }
 
-// How often each label comes in an epoch.
+// Occurrences of each label in an epoch.
 std::map<std::int32_t, int> shares(const SampleOrder& order, const Source& source, std::uint64_t number = 0) {
   std::map<std::int32_t, int> counts;
   for (const std::uint64_t index : epoch(order, number)) ++counts[source.label(index)];
@@ -185,7 +185,7 @@ TEST(SampleOrder, PartsShareNoSampleAndLeaveNoneOut) {
         const Indices one = listed(SampleOrder(source, 7));
         EXPECT_TRUE(std::is_sorted(one.begin(), one.end()));
         both.insert(both.end(), one.begin(), one.end());
-      } catch (const Error& error) {  // so few samples that a part has none
+      } catch (const Error& error) {  // too few samples: a part is empty
         EXPECT_LT(size, 1000U) << error.what();
       }
     }
@@ -395,7 +395,7 @@ TEST(SampleOrder, AnyPositionOfAnyEpochIsFoundAlone) {
   for (const std::uint64_t position : {999U, 0U, 500U}) EXPECT_EQ(SampleOrder(source, 7).index(9, position), whole[position]);
 }
 
-// Lines of a list that name a file again, with another label too, and in another spelling.
+// Lines of a list that repeat a file, also with another label, and in another spelling.
 TEST(SampleOrder, SamplesOfOneFileAreInOnePart) {
   SourceParams sampling;
   const auto files_of = [&](double low, double high) {

@@ -12,20 +12,20 @@ namespace millrace {
 
 void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   using P = ScheduleParams;
-  set.add("initial", &P::initial).range(0).text("the rate that all factors multiply");
+  set.add("initial", &P::initial).range(0).text("base rate, which all factors multiply");
   set.add("schedule", &P::schedule)
       .choices({"constant", "piecewise", "exponential", "cosine", "polynomial", "triangular", "one_cycle"})
       .hint("plateau", "that is a table of its own, [plateau], whatever the schedule")
-      .text("how the rate changes over the run; [plateau] lowers it besides, when a figure improves no more");
+      .text("schedule of the rate; [plateau] also lowers it when a metric stops improving");
   set.add("drop_factor", &P::drop_factor)
       .range(0)
-      .text("piecewise, exponential: multiplies the rate every `drop_epochs` or `drop_steps`, or at each of `drops`")
+      .text("piecewise, exponential: rate factor every `drop_epochs` or `drop_steps`, or at each of `drops`")
       .only_with("schedule", {"piecewise", "exponential"});
   set.add("drop_epochs", &P::drop_epochs)
       .range(1e-6)
       .unit("epochs")
       .text(
-          "piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`; default: 10, without "
+          "piecewise: interval between drops; exponential: time to change the rate by `drop_factor`; default: 10, without "
           "`drop_steps` and `drops`")
       .alternative("drops")
       .only_with("schedule", {"piecewise", "exponential"});
@@ -38,13 +38,13 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("drops", &P::drops)
       .range(0)
       .unit("epochs")
-      .text("piecewise: when the rate drops, such as [30, 60, 80]")
+      .text("piecewise: times of drops, such as [30, 60, 80]")
       .alternative("drops")
       .only_with("schedule", {"piecewise"});
   set.add("power", &P::power).range(0).text("polynomial: its degree").only_with("schedule", {"polynomial"});
   set.add("final_factor", &P::final_factor)
       .range(0)
-      .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the end of the run")
+      .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the run's end")
       .only_with("schedule", {"cosine", "polynomial", "triangular", "one_cycle"});
   set.add("start_factor", &P::start_factor)
       .range(0)
@@ -54,31 +54,31 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .only_with("warmup_steps");
   set.add("peak", &P::peak)
       .range(0, 1)
-      .text("triangular, one_cycle: the share of the run after which the rate reaches `initial`")
+      .text("triangular, one_cycle: share of the run after which the rate peaks at `initial`")
       .only_with("schedule", {"triangular", "one_cycle"});
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
-      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it; default: 0")
+      .text("warm-up from `initial * start_factor`; cosine and polynomial start after it; default: 0")
       .alternative("warm-up");
   set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps").alternative("warm-up");
   set.add("warmup", &P::warmup)
       .choices({"gradual", "constant"})
-      .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then")
+      .text("rise linearly to the schedule's rate, or stay at `initial * start_factor` until then")
       .only_with("warmup_epochs")
       .only_with("warmup_steps");
   set.add("cycle_momentum", &P::cycle_momentum)
       .text(
-          "triangular, one_cycle: the momentum of optimizers (beta1 of Adam's family) falls from `max_momentum` to "
-          "`base_momentum` while the rate rises, and rises while it falls")
+          "triangular, one_cycle: optimizer momentum (beta1 of Adam's family) moves opposite to the rate, between `max_momentum` "
+          "and `base_momentum`")
       .only_with("schedule", {"triangular", "one_cycle"});
   set.add("base_momentum", &P::base_momentum)
       .range(0, 1)
-      .text("of `cycle_momentum`: where the rate is at its peak; above 0")
+      .text("`cycle_momentum`: at the peak rate; above 0")
       .only_with("cycle_momentum");
   set.add("max_momentum", &P::max_momentum)
       .range(0, 1)
-      .text("of `cycle_momentum`: at the first and the last step; below 1")
+      .text("`cycle_momentum`: at the first and last step; below 1")
       .only_with("cycle_momentum");
 }
 
@@ -135,7 +135,7 @@ double Schedule::rate(std::uint64_t step) const {
 
 double Schedule::own(double t) const {
   const ScheduleParams& p = params_;
-  // The share of the run after warm-up, for schedules that end with the run.
+  // Progress after warm-up, for schedules that end with the run.
   const double q = std::clamp((t - warmup_steps_) / std::max(total_steps_ - warmup_steps_, 1e-9), 0.0, 1.0);
   double factor = 1;
   if (p.schedule == "piecewise") {
@@ -152,7 +152,7 @@ double Schedule::own(double t) const {
   return p.initial * factor;
 }
 
-// The margin lets a drop happen at its step although steps / epochs does not divide exactly.
+// The margin makes a drop happen at its step although steps / epochs does not divide exactly.
 double Schedule::drops_until(double t) const {
   constexpr double kMargin = 1e-9;
   if (params_.drops.empty()) return std::floor(t / drop_steps_ + kMargin);

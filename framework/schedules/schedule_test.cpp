@@ -68,7 +68,7 @@ TEST(Schedule, LengthsInStepsAreThoseInEpochs) {
   EXPECT_NEAR(falling.rate(14), 0.25, 1e-12);
 }
 
-// As the original training of ResNets has it (arXiv 1512.03385).
+// As in the original training of ResNets (arXiv 1512.03385).
 TEST(Schedule, DropsAtEachEpochOfAList) {
   const Schedule schedule({.initial = 0.1, .schedule = "piecewise", .drops = {30, 60, 80}}, 50, 90 * 50);
   const auto at = [&](double epoch) { return schedule.rate(static_cast<std::uint64_t>(50 * epoch)); };
@@ -81,7 +81,7 @@ TEST(Schedule, DropsAtEachEpochOfAList) {
   EXPECT_NEAR(at(89), 0.0001, 1e-15);
 }
 
-// 782 steps an epoch: 0.1 epochs are 78.2 steps, and the drop comes with the first step that lies after them.
+// 782 steps per epoch: 0.1 epochs are 78.2 steps, and the drop comes with the first step after them.
 TEST(Schedule, AListedDropHappensAtItsStepAlthoughEpochsDoNotDivide) {
   const Schedule schedule({.initial = 1, .schedule = "piecewise", .drops = {0.1, 1.0 / 3, 7}}, 782, 7820);
   EXPECT_DOUBLE_EQ(schedule.rate(78), 1);

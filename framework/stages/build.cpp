@@ -25,8 +25,8 @@ namespace millrace {
 
 namespace {
 
-// What caches hold also depends on what the source makes of its data: labels and numbers, which the listing's hash knows, and
-// targets.
+// A cache's contents also depend on the source's interpretation of its data: labels and numbers, which the listing's hash
+// covers, and targets.
 std::uint64_t combined(std::uint64_t fingerprint, std::uint64_t listing, const TargetSpec& target) {
   if (fingerprint == 0) return 0;
   fingerprint = combine(fingerprint, listing);
@@ -35,7 +35,7 @@ std::uint64_t combined(std::uint64_t fingerprint, std::uint64_t listing, const T
   return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
 }
 
-// What a stage makes of samples also depends on its plugin's version and on ours: the framework resamples for all stages.
+// A stage's output also depends on the versions of its plugin and of the framework, which resamples for all stages.
 std::uint64_t hash_of(const StageType& type, const Value& table, const Registry* registry) {
   std::string text = type.name + to_toml(table);
   for (const auto& [name, version] : versions_of({})) text += fmt::format("\n{} {}", name, version);
@@ -54,7 +54,7 @@ bool takes(const GraphPlan& plan, std::string_view payload) {
   });
 }
 
-// By output port: whether a stage takes it.
+// Whether each output port of the stage is connected.
 std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
   std::vector<bool> taken(plan.stages[stage].type->outputs.size());
   for (const EdgePlan& edge : plan.edges) {
@@ -63,7 +63,7 @@ std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
   return taken;
 }
 
-// Where values of a table come from that neither the table's file says nor one that it extends: those lie where their keys do.
+// Adds the positions of values that come neither from the table's file nor from one that it extends. Those lie with their keys.
 void add_other_places(const Value& table, const std::string& file, std::vector<std::string>& places) {
   for (const Member& member : table.table()) {
     const Position& at = member.value.at();
@@ -77,8 +77,7 @@ void add_other_places(const Value& table, const std::string& file, std::vector<s
   }
 }
 
-// What a message names within a key of the table, as "classes[2].colour: ..." does: the innermost value that is there. Null: it
-// names none.
+// The innermost existing value that a message names within the table, as in "classes[2].colour: ...". Null if it names none.
 const Value* named_value(const Value& table, std::string_view message) {
   const Value* value = nullptr;
   std::size_t depth = 0;
@@ -104,8 +103,8 @@ const Value* named_value(const Value& table, std::string_view message) {
   return depth > 1 ? value : nullptr;
 }
 
-// What a stage has thrown, with its place: that of the value that the message names, which a reference may have brought from
-// another file than that of the stage's table. REQUIRES: called inside a catch block.
+// The current exception of a stage, with the position of the value that it names. A reference may have brought the value from
+// another file. REQUIRES: called inside a catch block.
 Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   Error error = current_error();
   const Value* const named = error.context().empty() ? named_value(stage.table, error.message()) : nullptr;
@@ -113,7 +112,7 @@ Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
-// Probabilities at the end of a network, of which the loss makes probabilities once more. "": there are none.
+// Message if the network ends in probabilities and the loss applies its own softmax or sigmoid again; else "".
 std::string twice_applied(const Network& network, LayerPort output, const LossInfo& loss, const Registry& registry) {
   if (loss.applies.empty() || output.layer < 0) return {};
   const Layer& last = network.layers[static_cast<std::size_t>(output.layer)];
@@ -126,19 +125,19 @@ std::string twice_applied(const Network& network, LayerPort output, const LossIn
       to_string(last.at), last.name, last.op, loss.name, loss.applies);
 }
 
-// Whether the first sample has no label, which a source may know only as it reads. A bad sample is told later.
+// Whether the first sample has no label, which a source may learn only by reading it. Bad samples are reported later.
 bool lacks_label(const GraphData& data) {
   Sample sample;
   return data.read_sample(SampleOrder(*data.source, 0).listed(0), sample).empty() && sample.label < 0;
 }
 
-constexpr const char* kPerDevice = "per_device";  // of a Batcher, instead of `size`
+constexpr const char* kPerDevice = "per_device";  // value of a Batcher's `size`
 
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
 }
 
-// Where a class of training is not here.
+// Advice for a class of training that this graph lacks.
 std::string advice_on_lacking(const std::string& name, const std::vector<std::string>& here,
                               const std::vector<std::string>& all) {
   constexpr std::size_t kMostNamed = 20;
@@ -175,7 +174,7 @@ std::string name_of_source(const GraphBuild& build) {
   return fmt::format("{}.{}", build.data().graph, build.data().source_plan->name);
 }
 
-// Other texts stand first: they are the user's, or nearer to the user.
+// Other texts come first: they belong to the user, or are closer to the user.
 Position place_of_table(const StagePlan& stage) {
   const Position& table = stage.table_at();
   std::vector<std::string> others;
@@ -246,7 +245,7 @@ void GraphBuild::open_source(std::size_t index) {
   data_.is_labelled = source.label(order.listed(0)) >= 0;
   data_.fingerprint = combined(source.fingerprint(), data_.listing_hash, data_.target);
   if (data_.fingerprint == 0) return;
-  // Without its table: the listing says what that makes of the data, and keys such as `shuffle` change no sample.
+  // Leaves out its table: the listing covers the effect on the data, and keys such as `shuffle` change no sample.
   data_.fingerprint = combine(data_.fingerprint, hash_of(*data_.source_plan->type, {}, data_.registry));
 }
 
@@ -347,7 +346,7 @@ void GraphBuild::refuse_random_before_cache() const {
   }
 }
 
-// Devices keep the images as the cache has them, and would train on those.
+// Devices keep the cached images and would train on those.
 void GraphBuild::refuse_changes_behind_device_cache() const {
   std::string cache;
   for (std::size_t index = 0; index < made_; ++index) {
@@ -433,18 +432,18 @@ void GraphBuild::add_requests(CompileRequest& request) const {
   }
 }
 
-// Otherwise each replica would go its own way, and only the first one's weights would be saved.
+// Otherwise replicas would diverge, and only the first one's weights would be saved.
 void GraphBuild::require_sums(std::size_t replicas) const {
   for (std::size_t index = 0; replicas > 1 && index < plan_->stages.size(); ++index) {
     const StageType& type = *plan_->stages[index].type;
     if (!has_gradients(type.inputs)) continue;
-    if (!type.per_replica) return;  // it sees all replicas' gradients
+    if (!type.per_replica) return;  // a shared stage sees all replicas' gradients
     fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
          place(index), replicas);
   }
 }
 
-// What changes gradients after the stage that uses them would change nothing, and the user would not learn of it.
+// Changing gradients after the stage that uses them would silently have no effect.
 void GraphBuild::require_use_of_gradients() const {
   std::size_t last_use = 0;
   for (std::size_t index = 0; index < plan_->stages.size(); ++index) {
@@ -503,7 +502,7 @@ std::shared_ptr<const Loss> GraphBuild::loss() const {
   if (!has_reports(*plan_) || data_.network == nullptr) return nullptr;
   CompileRequest request;
   add_requests(request);
-  return request.losses.empty() ? nullptr : request.losses.front().loss;  // not an auxiliary one
+  return request.losses.empty() ? nullptr : request.losses.front().loss;  // the main loss, not an auxiliary one
 }
 
 std::vector<std::string> GraphBuild::figures() const {

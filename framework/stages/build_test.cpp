@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// A source that can tell whether its data has changed.
+// A source that reports whether its data have changed.
 class ToldSource : public testkit::CountingSource {
  public:
   using CountingSource::CountingSource;
@@ -34,7 +34,7 @@ std::uint64_t fingerprint_of(const Versions& versions) {
   return GraphBuild(plan, context).data().fingerprint;
 }
 
-// Another version may give other pixels, which a cache file must not mix with those of the one that wrote it.
+// Another version may produce other pixels, which must not be mixed in one cache file.
 TEST(GraphBuild, TheFingerprintKnowsTheVersionsOfPlugins) {
   EXPECT_EQ(fingerprint_of({"1.0", "1.0"}), fingerprint_of({"1.0", "1.0"}));
   EXPECT_NE(fingerprint_of({"1.1", "1.0"}), fingerprint_of({"1.0", "1.0"}));

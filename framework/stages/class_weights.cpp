@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <sstream>
@@ -22,7 +23,7 @@
 namespace millrace {
 namespace {
 
-// What asks for the word, in a stage's table; null: nothing.
+// The value in a stage's table that requests the word; null if none does.
 const Value* find_asking(const Value& value, std::string_view word) {
   const Value* found = nullptr;
   if (value.kind() == Value::Kind::array) {
@@ -39,9 +40,11 @@ const Value* find_asking(const Value& value, std::string_view word) {
 
 std::vector<double> weights_by_name(const Value& table, const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1.0);
+  std::map<std::string_view, std::size_t> numbers;
+  for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], i);
   for (const Member& member : table.table()) {
-    const auto found = std::ranges::find(classes, member.key);
-    if (found == classes.end()) {
+    const auto found = numbers.find(member.key);
+    if (found == numbers.end()) {
       const auto nearest = nearest_name(member.key, classes);
       constexpr std::size_t kMostNamed = 20;
       const std::vector<std::string> first(classes.begin(),
@@ -50,7 +53,7 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
     }
-    if (member.value.is_number()) weights[static_cast<std::size_t>(found - classes.begin())] = member.value.number();
+    if (member.value.is_number()) weights[found->second] = member.value.number();
   }
   return weights;
 }
@@ -74,7 +77,7 @@ void replace(Value& value, const CountedWeights& weights, const std::vector<std:
   }
 }
 
-// A name for everything that the numbers depend on; empty where that is not known.
+// A name that covers everything the numbers depend on; empty if that is unknown.
 std::string name_of(const GraphBuild& build, const MedianWeightsSetting& setting) {
   if (build.data().fingerprint == 0) return {};
   std::uint64_t hash = combine(build.data().fingerprint, hash_text(to_toml(build.plan().stages.front().table)));
@@ -90,7 +93,7 @@ constexpr std::string_view kChecksum = "checksum ";
 
 std::string checksum_line(std::string_view text) { return fmt::format("{}{:016x}\n", kChecksum, hash_text(text)); }
 
-// One number a line, and a checksum of them; nothing where they are not what was written.
+// One number per line, and their checksum; empty if the file was damaged.
 std::optional<std::vector<double>> read_numbers(const std::filesystem::path& file, std::size_t count) {
   std::ifstream stream(file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(stream)), {});
@@ -103,7 +106,7 @@ std::optional<std::vector<double>> read_numbers(const std::filesystem::path& fil
   return numbers;
 }
 
-// Where it cannot be written, the numbers are counted again the next time.
+// If writing fails, the numbers are counted again the next time.
 void write_numbers(const std::filesystem::path& file, const std::vector<double>& numbers) {
   const std::string text = fmt::format("{}\n", fmt::join(numbers, "\n"));
   try {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "millrace/detail/random.h"
 #include "millrace/source.h"
@@ -16,23 +18,24 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostSamples = 64;  // that are read
+constexpr std::uint64_t kMostSamples = 64;  // that are read, spread over the listing
+constexpr std::size_t kMostClasses = 128;   // of which one sample more is read
 constexpr std::uint64_t kMostParts = 256;   // of the listing, each with a hash of its files' sizes
 
 std::uint64_t hash_of(const Sample& sample) {
-  const ImageView image = sample.image();  // of a source that gives no bytes
+  const ImageView image = sample.image();  // if the source returns no bytes
   const bool is_drawn = sample.encoded.size() == 0 && image.data != nullptr;
   const std::uint64_t hash =
       is_drawn ? hash_bytes(image.data, image.shape.bytes()) : hash_bytes(sample.encoded.data(), sample.encoded.size());
   return hash_bytes(sample.encoded_target.data(), sample.encoded_target.size(), hash);
 }
 
-// Where part `i` of `parts` begins.
+// Start of part `i` of `parts`.
 std::uint64_t part_begin(std::uint64_t i, std::uint64_t parts, std::uint64_t size) {
   return i * (size / parts) + std::min(i, size % parts);
 }
 
-// By part of the listing. None: the source does not know all sizes.
+// By part of the listing. Empty if the source does not know all sizes.
 std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
   const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
   if (sizes == nullptr) return {};
@@ -48,11 +51,42 @@ std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
   return hashes;
 }
 
-// The first part of `now` that is not as `then`; nothing: all are, or one of both is not known.
+// The first part of `now` that differs from `then`; empty if none differs or either is unknown.
 std::optional<std::size_t> first_other(const std::vector<std::uint64_t>& then, const std::vector<std::uint64_t>& now) {
   if (then.size() != now.size()) return std::nullopt;
   const auto [was, is] = std::ranges::mismatch(then, now);
   return was == then.end() ? std::nullopt : std::optional(static_cast<std::size_t>(was - then.begin()));
+}
+
+// Spread over the listing, and one of each class that has none among them, the rarest classes first: else a small class that was
+// replaced would be seen by chance alone.
+std::vector<std::uint64_t> chosen_samples(const Source& source, std::uint64_t salt) {
+  const SampleOrder order(source, 0);
+  const std::uint64_t listed = order.listed(), count = std::min(kMostSamples, listed);
+  std::vector<std::uint64_t> chosen;
+  std::map<std::int32_t, std::uint64_t> left;  // by class, how many samples it has
+  for (std::uint64_t i = 0; i < listed; ++i) ++left[source.label(order.listed(i))];
+  left.erase(-1);  // not known
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint64_t begin = part_begin(i, count, listed), end = part_begin(i + 1, count, listed);
+    chosen.push_back(order.listed(begin + combine(salt, i) % (end - begin)));
+    left.erase(source.label(chosen.back()));
+  }
+  std::vector<std::pair<std::uint64_t, std::int32_t>> rare;
+  for (const auto& [label, samples] : left) rare.emplace_back(samples, label);
+  std::ranges::sort(rare);
+  rare.resize(std::min(rare.size(), kMostClasses));
+  std::map<std::int32_t, std::uint64_t> before;  // by class, how many of its samples come before the one that is chosen
+  for (const auto& [samples, label] : rare) before[label] = combine(salt, static_cast<std::uint64_t>(label)) % samples;
+  std::size_t at = 0;  // by turns: of large files few are read
+  for (std::uint64_t i = 0; i < listed && !before.empty(); ++i) {
+    const auto found = before.find(source.label(order.listed(i)));
+    if (found == before.end() || found->second-- > 0) continue;
+    at = std::min(at + 1, chosen.size());
+    chosen.insert(chosen.begin() + static_cast<std::ptrdiff_t>(at++), order.listed(i));
+    before.erase(found);
+  }
+  return chosen;
 }
 
 std::string place_of(const GraphBuild& build, std::uint64_t index) {
@@ -69,12 +103,7 @@ SavedState::Contents look_into(const GraphBuild& build, std::uint64_t salt, cons
   if (like != nullptr) {
     for (const auto& [index, hash] : like->samples) chosen.push_back(index);
   } else {
-    const SampleOrder order(source, 0);
-    const std::uint64_t count = std::min(kMostSamples, order.listed());
-    for (std::uint64_t i = 0; i < count; ++i) {
-      const std::uint64_t begin = part_begin(i, count, order.listed()), end = part_begin(i + 1, count, order.listed());
-      chosen.push_back(order.listed(begin + combine(salt, i) % (end - begin)));
-    }
+    chosen = chosen_samples(source, salt);
   }
   FrugalReader reader;
   Sample sample;

@@ -71,7 +71,7 @@ void for_each_sample(std::uint64_t count, unsigned threads, const std::function<
       stopped = true;
     }
   };
-  std::vector<std::jthread> others;  // joined too where the system starts no more
+  std::vector<std::jthread> others;  // also joined if the system cannot start more
   for (unsigned thread = 1; thread < std::max(threads, 1U); ++thread) others.emplace_back(run, thread);
   run(0);
   for (std::jthread& other : others) other.join();

@@ -20,9 +20,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kClassesNamed = 5, kMostOthersNamed = 10;  // in a message
+constexpr std::size_t kClassesNamed = 5, kMostOthersNamed = 10;  // maxima in a message
 
-// Whether all are called as the parts of one data set are: train2017 and val2017, seg_train and seg_test, fold1 and fold2.
+// Whether all are typical names of a data set's parts: train2017 and val2017, seg_train and seg_test, fold1 and fold2.
 bool are_names_of_parts(const std::vector<std::string>& names) {
   const auto first = names.empty() ? std::nullopt : part_name(names.front());
   return first && std::ranges::all_of(names, [&](const std::string& name) {
@@ -31,7 +31,7 @@ bool are_names_of_parts(const std::vector<std::string>& names) {
          });
 }
 
-// What people call the folders of images and of their label images.
+// Typical folder names for images and their label images.
 bool is_name_of_pairs(std::string_view name) {
   constexpr std::array<std::string_view, 13> kFolders{"images",     "image",   "imgs",        "img", "masks",
                                                       "mask",       "labels",  "label",       "gt",  "annotations",
@@ -41,7 +41,7 @@ bool is_name_of_pairs(std::string_view name) {
   });
 }
 
-// Whether the graph trains by a loss of this kind.
+// Whether the graph trains with a loss of this kind.
 bool learns_by(const GraphBuild& build, const Network* network, LossTarget target) {
   if (network == nullptr || !build.trains()) return false;
   CompileRequest request;
@@ -49,7 +49,7 @@ bool learns_by(const GraphBuild& build, const Network* network, LossTarget targe
   return std::ranges::any_of(request.losses, [target](const auto& each) { return each.loss->info().target == target; });
 }
 
-// Whether the file names the classes.
+// Whether the file lists the classes.
 bool are_meant(const GraphBuild& build) {
   return build.data().source_plan->table.find("classes") != nullptr || !build.data().source->sampling().only.empty();
 }
@@ -94,7 +94,7 @@ std::string outputs_without_class(const GraphBuild& build, const Network* networ
       place_of_source(build), classes, outputs, classes);
 }
 
-// The images of a test set, among the folders of the classes, have no class of their own. A class `train` may well be a vehicle.
+// A folder of test images among class folders, whose images have no class of their own. A single class `train` may be a vehicle.
 std::string part_among_classes(const GraphBuild& build) {
   for (const std::string& name : build.data().classes) {
     const auto part = part_name(name);
@@ -116,9 +116,9 @@ std::string classes_have(const std::vector<std::string>& some, std::size_t all) 
                      first.size() < some.size() ? ", ..." : "");
 }
 
-// The class with the fewest of the chosen samples, where it is rare beside the largest.
+// Warns about the class with the fewest chosen samples, if it is rare compared with the largest.
 void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& chosen, std::vector<std::string>& said) {
-  constexpr std::uint64_t kRare = 20;  // times
+  constexpr std::uint64_t kRare = 20;  // fewer than the largest by this factor
   const SourceParams& sampling = build.data().source->sampling();
   if (chosen.empty() || sampling.balance || !sampling.class_weights.empty()) return;
   std::size_t least = chosen.size(), most = 0;
@@ -137,7 +137,7 @@ void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& ch
       rare > 1 ? "the rare ones" : "the rare one"));
 }
 
-// How many samples of each class `part`, `limit` and their like choose.
+// Samples of each class after `part`, `limit` and similar keys.
 std::vector<std::uint64_t> count_chosen(const GraphBuild& build) {
   const SampleOrder order(*build.data().source, 0);
   std::vector<std::uint64_t> chosen(build.data().class_counts.size());
@@ -148,7 +148,7 @@ std::vector<std::uint64_t> count_chosen(const GraphBuild& build) {
   return chosen;
 }
 
-// Classes that have images, and none or one alone of those that are chosen.
+// Warns about classes with images of which at most one is chosen.
 void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
   const std::vector<std::uint64_t> chosen = count_chosen(build);
   std::vector<std::string> none, one;
@@ -170,7 +170,7 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
                                  : "a network learns by heart: add images, or leave the class out"));
 }
 
-// Of a graph that measures.
+// For a graph that measures.
 std::string classes_left_out(const GraphBuild& build) {
   const std::vector<std::uint64_t> chosen = count_chosen(build);
   std::vector<std::string> none;
@@ -183,8 +183,8 @@ std::string classes_left_out(const GraphBuild& build) {
       place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them");
 }
 
-// In a listing by classes, each batch has one class, and the network forgets the others. Balanced classes come so from any
-// listing.
+// In a listing sorted by class, each batch has one class, and the network forgets the others. Balanced classes come in this
+// order from any listing.
 std::string samples_in_order(const GraphBuild& build) {
   if (build.data().source->sampling().shuffle != "never") return {};
   if (build.data().class_counts.size() < 2 || build.data().steps_per_epoch() < 2) return {};

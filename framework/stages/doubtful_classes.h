@@ -1,4 +1,4 @@
-// Classes that are not what somebody means by them: what makes a training meaningless is refused, the rest is told.
+// Classes that are probably a mistake: refuses those that make training meaningless, and warns about the rest.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace millrace {
 
-// Throws Error(data) for a graph that trains by labels where classes are called after the parts of a data set (train, val, test),
-// as of a `path` one level too high, and where all images are of one class. A list `classes` in the file says that names are
-// meant. `network`: null: there is none.
+// Throws Error(data) for a graph that trains on labels if classes are named like the parts of a data set (train, val, test), as
+// with a `path` one level too high, or if all images have one class. A list `classes` in the file confirms the names. `network`:
+// null if there is none.
 void require_meant_classes(const GraphBuild& build, const Network* network);
 
-// Throws Error(data) that names a class of `other` which `main` does not train, and for which the network has no output.
+// Throws Error(data) naming a class of `other` that `main` does not train and that has no network output.
 void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, const Network* network);
 
-// What may be meant, and rarely is, of a graph that trains: outputs that no class has; classes of which nothing, or one image
-// alone, is chosen; classes that are rare; samples that come class by class.
+// Probable mistakes in a training graph: outputs without a class; classes with at most one chosen image; rare classes; samples
+// sorted by class.
 std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network);
 
-// What to warn of where another graph lacks the last classes of `main`, or has some that this one has not; "": both have the
-// same. REQUIRES: require_same_classes(other, main).
+// Warning if another graph lacks the last classes of `main`, or has additional ones; else "". REQUIRES:
+// require_same_classes(other, main).
 std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main);
 
 }  // namespace millrace

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -28,7 +28,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 bool is_number(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
 
-// Words begin behind what is not a letter, and at a capital behind a small letter. In small letters.
+// Words in lower case. A word begins after a non-letter, and at a capital after a small letter.
 Names words_of(std::string_view name) {
   Names words;
   for (std::size_t at = 0; at < name.size();) {
@@ -40,7 +40,7 @@ Names words_of(std::string_view name) {
   return words;
 }
 
-// "03", "3.0", "3,0" and " 3" are 3; true is 1. Nothing for what is not a number.
+// "03", "3.0", "3,0" and " 3" are 3; true is 1. Empty if it is not a number.
 std::optional<double> number_of(std::string_view name) {
   std::string text = lower_case(trimmed(name));
   if (text == "true" || text == "false") return text == "true" ? 1 : 0;
@@ -53,29 +53,28 @@ std::optional<double> number_of(std::string_view name) {
   return number;
 }
 
-// A name without what two writings of one class differ in: upper and lower case, accents and blanks. macOS writes an accent
-// after its letter (U+0300 to U+036F) where others write one letter for both (here those of Latin-1), and spreadsheets write
-// blanks that do not break (U+00A0).
+// A name without differences of spelling: case, accents and blanks. macOS writes an accent after its letter (U+0300 to U+036F),
+// others use one letter for both (here those of Latin-1), and spreadsheets write non-breaking blanks (U+00A0).
 std::string folded(std::string_view name) {
-  // By the second byte, 80 to BF, after C3: the letter without its accent; '?': it has none.
+  // Indexed by the second byte, 80 to BF, after C3: the letter without its accent, or '?'.
   constexpr std::string_view kBare = "aaaaaa?ceeeeiiii?nooooo??uuuuy??aaaaaa?ceeeeiiii?nooooo??uuuuy?y";
   std::string bare;
   for (std::size_t i = 0; i < name.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(name[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
+    const auto byte = static_cast<unsigned char>(name[i]),
+               next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
     const bool is_pair = next >= 0x80 && next < 0xC0;
-    const bool is_mark = is_pair && (byte == 0xCC || (byte == 0xCD && next < 0xB0));
     const bool is_accented = is_pair && byte == 0xC3 && kBare[next - 0x80U] != '?';
-    const bool is_blank = byte == ' ' || byte == '\t' || (byte == 0xC2 && next == 0xA0);
+    const bool is_mark = is_pair && (byte == 0xCC || (byte == 0xCD && next < 0xB0)), is_blank = byte == 0xC2 && next == 0xA0;
     if (is_accented) bare += kBare[next - 0x80U];
-    if (is_accented || is_mark || (is_blank && byte == 0xC2)) ++i;
-    if (is_accented || is_mark || is_blank) continue;
-    bare += byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte - 'A' + 'a') : static_cast<char>(byte);
+    if (is_accented || is_mark || is_blank)
+      ++i;
+    else if (byte != ' ' && byte != '\t')
+      bare += name[i];
   }
-  return bare;
+  return lower_case(bare);
 }
 
-// Names that are one but for that: mostly one class of which two people have made folders. "": there are none.
+// Names that are equal when folded: usually one class with two folders. "" if there are none.
 std::string classes_alike(const std::vector<std::string>& classes) {
   std::map<std::string, const std::string*> known;
   std::string first;
@@ -92,7 +91,7 @@ std::string classes_alike(const std::vector<std::string>& classes) {
       first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
 
-// "": no class is a number in two ways.
+// "" if no class is the same number in two spellings.
 std::string number_in_two_ways(const Names& classes) {
   std::map<double, std::string_view> numbers;
   for (const std::string& name : classes) {
@@ -106,28 +105,35 @@ std::string number_in_two_ways(const Names& classes) {
   return {};
 }
 
+Names parts_between(std::string_view name, char separator) {
+  Names parts;
+  for (std::size_t at = 0, end = 0; at <= name.size(); at = end + 1) {
+    end = std::min(name.find(separator, at), name.size());
+    parts.emplace_back(name.substr(at, end - at));
+  }
+  return parts;
+}
+
 // The parts of "clear primary" or "['clear', 'primary']", as they stand. One alone where nothing is parted.
 Names parts_of_name(std::string_view name, char separator) {
   constexpr std::string_view kAround = " \t[](){}'\"";
   Names parts;
-  for (std::size_t at = 0; at <= name.size();) {
-    const std::size_t end = std::min(name.find(separator, at), name.size());
-    std::string_view part = name.substr(at, end - at);
-    part.remove_prefix(std::min(part.find_first_not_of(kAround), part.size()));
-    part = part.substr(0, part.find_last_not_of(kAround) + 1);  // npos + 1 is 0
-    if (!part.empty()) parts.emplace_back(part);
-    at = end + 1;
+  for (const std::string& part : parts_between(name, separator)) {
+    const std::size_t first = part.find_first_not_of(kAround);
+    if (first != part.npos) parts.push_back(part.substr(first, part.find_last_not_of(kAround) + 1 - first));
   }
   const bool is_date_or_number = (separator == '-' || separator == '/') && std::ranges::all_of(parts, is_number);
   return is_date_or_number ? Names{std::string(name)} : parts;
 }
 
-// A class that is made of others: its parts stand in another order too, or it is a class without one of them and without another,
-// or, as are most, all of its parts are classes by themselves. "": there is none.
+// A class that combines others: its parts are also a class in another order, or at least two ways without one part, or (for at
+// least half of such names) each by itself. "" if there is none.
 std::string made_of_others(const Names& classes, char separator) {
+  constexpr std::size_t kMaxNameParts = 64;  // a longer name is a sentence, and its parts are no labels
   std::map<std::set<std::string>, Names> known;
   for (const std::string& name : classes) {
     Names parts = parts_of_name(name, separator);
+    if (parts.size() > kMaxNameParts) continue;
     std::set<std::string> as_set(parts.begin(), parts.end());
     const auto [before, is_new] = known.emplace(std::move(as_set), parts);
     if (!is_new && parts.size() > 1 && before->second != parts && before->second.size() == parts.size()) return name;
@@ -153,7 +159,7 @@ std::string made_of_others(const Names& classes, char separator) {
 }
 
 std::string several_labels(const Names& classes) {
-  constexpr std::size_t kMost = 20'000;  // more are no classes, and take seconds
+  constexpr std::size_t kMost = 20'000;  // larger lists are not classes, and take seconds
   if (classes.size() > kMost) return {};
   for (const char separator : "|;,+&/ _-"sv) {
     const std::string name = made_of_others(classes, separator);
@@ -167,7 +173,7 @@ std::string several_labels(const Names& classes) {
   return {};
 }
 
-// Some labels are words, and some are their positions. Cards begin with 2, and characters are no words.
+// Some labels are words, and some are their positions. Playing cards start at 2, and single characters are not words.
 std::string names_beside_positions(const Names& classes) {
   std::size_t words = 0, positions = 0;
   std::int32_t largest = 0;
@@ -183,83 +189,66 @@ std::string names_beside_positions(const Names& classes) {
       word = name;
     }
   }
-  const bool may_be = has_zero && positions + words == classes.size() && static_cast<std::size_t>(largest) < words;
-  if (!may_be) return {};
+  if (!has_zero || positions + words != classes.size() || static_cast<std::size_t>(largest) >= words) return {};
   return fmt::format(
       "some classes are names, such as '{}', and some are numbers from 0 to {}: if these are positions of the names, write all "
-      "as "
-      "names{}",
+      "as names{}",
       line_text(word), largest, kMeant);
 }
 
 // "2-Jan" or "Jan-02".
 bool is_date_of_spreadsheets(std::string_view name) {
-  constexpr std::array kMonths{"jan"sv, "feb"sv, "mar"sv, "apr"sv, "may"sv, "jun"sv,
-                               "jul"sv, "aug"sv, "sep"sv, "oct"sv, "nov"sv, "dec"sv};
-  const std::size_t dash = name.find('-');
-  if (dash == name.npos) return false;
-  const std::string_view a = name.substr(0, dash), b = name.substr(dash + 1);
-  const auto is_pair = [&](std::string_view number, std::string_view month) {
-    return is_number(number) && number.size() <= 2 && std::ranges::find(kMonths, lower_case(month)) != kMonths.end();
+  constexpr std::string_view kMonths = "jan feb mar apr may jun jul aug sep oct nov dec";
+  const Names parts = parts_between(name, '-');
+  if (parts.size() != 2) return false;
+  const auto is_pair = [&](const std::string& number, const std::string& month) {
+    return is_number(number) && number.size() <= 2 && month.size() == 3 && kMonths.find(lower_case(month)) % 4 == 0;
   };
-  return is_pair(a, b) || is_pair(b, a);
+  return is_pair(parts[0], parts[1]) || is_pair(parts[1], parts[0]);
 }
 
 // "2026-11-28", "28/11/2026".
 bool is_day(std::string_view name) {
-  for (const char separator : "-/."sv) {
-    const std::size_t first = name.find(separator), second = name.find(separator, first + 1);
-    if (first == name.npos || second == name.npos) continue;
-    const std::array parts{name.substr(0, first), name.substr(first + 1, second - first - 1), name.substr(second + 1)};
-    if (std::ranges::all_of(parts, is_number) && (parts[0].size() == 4 || parts[2].size() == 4)) return true;
-  }
-  return false;
+  return std::ranges::any_of("-/."sv, [&](char separator) {
+    const Names parts = parts_between(name, separator);
+    return parts.size() == 3 && std::ranges::all_of(parts, is_number) && (parts[0].size() == 4 || parts[2].size() == 4);
+  });
 }
 
 std::string dates(const Names& classes) {
-  const auto date = std::ranges::find_if(classes, is_date_of_spreadsheets);
-  if (date != classes.end()) {
+  if (const auto date = std::ranges::find_if(classes, is_date_of_spreadsheets); date != classes.end())
     return fmt::format(
         "class '{}' is a date as spreadsheets make it of other texts, such as 1-2: look at the labels, and format their column "
-        "as "
-        "text; if it is meant, name all classes in `classes`",
+        "as text; if it is meant, name all classes in `classes`",
         line_text(*date));
-  }
-  if (classes.size() > 2 && std::ranges::all_of(classes, is_day)) {
-    return fmt::format(
-        "all {} classes are dates, such as '{}': is the column of labels the right one? If they are meant, name them in "
-        "`classes`",
-        classes.size(), line_text(classes.front()));
-  }
-  return {};
+  if (classes.size() <= 2 || !std::ranges::all_of(classes, is_day)) return {};
+  return fmt::format(
+      "all {} classes are dates, such as '{}': is the column of labels the right one? If they are meant, name them in `classes`",
+      classes.size(), line_text(classes.front()));
 }
 
 // The first name with one of these words.
-std::optional<std::string> name_with(const Names& names, std::span<const std::string_view> words) {
-  const auto found = std::ranges::find_if(names, [&](const std::string& name) {
-    const Names found_words = words_of(name);
-    return std::ranges::find_first_of(found_words, words) != found_words.end();
-  });
-  return found == names.end() ? std::nullopt : std::optional(*found);
-}
-
-// A class that another one becomes in the mirror. Trousers are no bottom of what is called a top.
-std::optional<std::string> mirrored_class(const Names& classes, bool turns_over) {
-  constexpr std::array kSides{"left"sv, "right"sv};
-  constexpr std::array kHeights{std::array{"up"sv, "down"sv}, std::array{"top"sv, "bottom"sv}, std::array{"upper"sv, "lower"sv}};
-  if (!turns_over) return name_with(classes, kSides);
-  for (const auto& pair : kHeights) {
-    const auto high = name_with(classes, std::span(pair).first(1));
-    if (high && name_with(classes, std::span(pair).last(1))) return high;
+std::optional<std::string> name_with(const Names& names, std::initializer_list<std::string_view> wanted) {
+  for (const std::string& name : names) {
+    const Names words = words_of(name);
+    if (std::ranges::find_first_of(words, wanted) != words.end()) return name;
   }
   return std::nullopt;
 }
 
-// A column of numbers that are others in the mirror.
+// A class that mirroring turns into another one. Trousers ("bottom") and a "top" are not mirror images.
+std::optional<std::string> mirrored_class(const Names& classes, bool turns_over) {
+  if (!turns_over) return name_with(classes, {"left", "right"});
+  for (const auto& [high, low] : {std::pair("up", "down"), std::pair("top", "bottom"), std::pair("upper", "lower")}) {
+    if (auto found = name_with(classes, {high}); found && name_with(classes, {low})) return found;
+  }
+  return std::nullopt;
+}
+
+// A column of numbers that mirroring changes.
 std::optional<std::string> mirrored_column(const Names& columns, bool turns_over) {
-  constexpr std::array kAcross{"left"sv, "right"sv, "x"sv, "xmin"sv, "xmax"sv, "cx"sv, "angle"sv, "yaw"sv, "steering"sv};
-  constexpr std::array kAlong{"top"sv, "bottom"sv, "y"sv, "ymin"sv, "ymax"sv, "cy"sv, "angle"sv, "pitch"sv};
-  return turns_over ? name_with(columns, kAlong) : name_with(columns, kAcross);
+  return turns_over ? name_with(columns, {"top", "bottom", "y", "ymin", "ymax", "cy", "angle", "pitch"})
+                    : name_with(columns, {"left", "right", "x", "xmin", "xmax", "cx", "angle", "yaw", "steering"});
 }
 
 Names texts_of(const Value* value) {
@@ -271,30 +260,19 @@ Names texts_of(const Value* value) {
   return texts;
 }
 
-// A key of a stage that mirrors, as augment and forward call it.
+// A mirroring key of augment or forward.
 struct Mirror {
-  const StagePlan* stage;
-  std::string_view key;
-  std::string_view off;     // its value without
-  bool turns_over = false;  // top and bottom
+  const char *key, *off;
+  bool turns_over;  // top and bottom
 };
+constexpr std::array kMirrors{Mirror{"flip_x", "0", false}, Mirror{"flip_y", "0", true},
+                              Mirror{"alternating_flip", "false", false}, Mirror{"test_time", "none", false}};
 
-std::vector<Mirror> mirrors_of(const GraphPlan& plan) {
-  std::vector<Mirror> mirrors;
-  for (const StagePlan& stage : plan.stages) {
-    for (const char* key : {"flip_x", "flip_y"}) {
-      const Value* const chance = stage.table.find(key);
-      if (chance != nullptr && chance->is_number() && chance->number() > 0)
-        mirrors.push_back({&stage, key, "0", key == "flip_y"sv});
-    }
-    const Value* const alternating = stage.table.find("alternating_flip");
-    if (alternating != nullptr && alternating->kind() == Value::Kind::boolean && alternating->boolean())
-      mirrors.push_back({&stage, "alternating_flip", "false"});
-    const Value* const views = stage.table.find("test_time");
-    if (views != nullptr && views->kind() == Value::Kind::text && views->text().starts_with("flip"))
-      mirrors.push_back({&stage, "test_time", "none"});
-  }
-  return mirrors;
+bool is_on(const Value* value) {
+  if (value == nullptr) return false;
+  if (value->is_number()) return value->number() > 0;
+  if (value->kind() == Value::Kind::boolean) return value->boolean();
+  return value->kind() == Value::Kind::text && value->text().starts_with("flip");
 }
 
 }  // namespace
@@ -320,16 +298,18 @@ std::vector<std::string> warnings_of_names(const GraphBuild& build) {
 std::string warning_of_mirrors(const GraphBuild& build) {
   const StagePlan* const source = build.data().source_plan;
   const Names columns = texts_of(source == nullptr ? nullptr : source->table.find("numbers"));
-  for (const Mirror& mirror : mirrors_of(build.plan())) {
-    const auto of_class = mirrored_class(build.data().classes, mirror.turns_over);
-    const auto of_column = mirrored_column(columns, mirror.turns_over);
-    if (!of_class && !of_column) continue;
-    return fmt::format(
-        "{}: {} mirrors {}, and {} '{}' says where something is, which is not so in the mirror image; --set {}.{}.{}={} turns it "
-        "off",
-        place_of(*mirror.stage, build.plan()), mirror.key, mirror.turns_over ? "top and bottom" : "left and right",
-        of_class ? "class" : "column", line_text(of_class ? *of_class : *of_column), build.plan().name, mirror.stage->name,
-        mirror.key, mirror.off);
+  for (const StagePlan& stage : build.plan().stages) {
+    for (const Mirror& mirror : kMirrors) {
+      if (!is_on(stage.table.find(mirror.key))) continue;
+      const auto of_class = mirrored_class(build.data().classes, mirror.turns_over);
+      const auto name = of_class ? of_class : mirrored_column(columns, mirror.turns_over);
+      if (!name) continue;
+      return fmt::format(
+          "{}: {} mirrors {}, and {} '{}' says where something is, which is not so in the mirror image; --set {}.{}.{}={} turns "
+          "it off",
+          place_of(stage, build.plan()), mirror.key, mirror.turns_over ? "top and bottom" : "left and right",
+          of_class ? "class" : "column", line_text(*name), build.plan().name, stage.name, mirror.key, mirror.off);
+    }
   }
   return {};
 }

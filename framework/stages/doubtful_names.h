@@ -1,4 +1,4 @@
-// Names of classes that say, taken together, that labels are not what a training takes them for. Whatever the source.
+// Detects class names which suggest that labels do not mean what training assumes. Independent of the source.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace millrace {
 
-// What to warn of: classes that are one number in two ways; names made of other names, which are several labels; names beside
-// their positions; dates.
+// Warnings: classes that are the same number in two spellings; names that combine other names, which are several labels; names
+// mixed with their positions; dates.
 std::vector<std::string> doubts_of_names(const std::vector<std::string>& classes);
 
-// The same of a graph whose file does not name the classes, and names that differ in their writing alone; with its place.
+// doubts_of_names() for a graph whose file does not list the classes, and names that differ only in spelling, with their place.
 // REQUIRES: an open source.
 std::vector<std::string> warnings_of_names(const GraphBuild& build);
 
-// Where images are mirrored, and a class or a column of numbers says where something is, as "turn_left" does; "": there is none.
+// Warning if images are mirrored and a class or a column of numbers names a direction, such as "turn_left"; else "".
 std::string warning_of_mirrors(const GraphBuild& build);
 
 }  // namespace millrace

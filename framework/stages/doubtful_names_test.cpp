@@ -1,5 +1,6 @@
 #include "stages/doubtful_names.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace millrace {
@@ -38,6 +39,13 @@ TEST(DoubtfulNames, AreSeveralLabels) {
                                {"0-1", "1-0", "0", "1"},
                                {"hot dog", "ice cream", "ice", "pizza", "fish tank", "tank top", "red wine"}})
     EXPECT_EQ(said(classes), "") << classes.front();
+}
+
+// Each part was left out in turn: minutes for a column of texts in place of labels.
+TEST(DoubtfulNames, AreNoLongTexts) {
+  std::string text;
+  for (int i = 0; i < 100'000; ++i) text += fmt::format("word{} ", i);
+  EXPECT_EQ(said({text, text + "more", "word1", "word2"}), "");
 }
 
 TEST(DoubtfulNames, AreNamesBesideTheirPositions) {

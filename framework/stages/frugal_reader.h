@@ -1,4 +1,4 @@
-// Reads a few samples before a run, as long as that costs little.
+// Reads a few samples before a run, as long as that is cheap.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace millrace {
 
-// Reads samples as their source gives them: at most 192, and fewer where they are large or come from another machine's storage.
+// Reads samples from their source: at most 192, and fewer if they are large or in remote storage.
 class FrugalReader {
  public:
-  // False: the sample cannot be read, or enough has been.
+  // False if the sample is unreadable, or the limit is reached.
   bool read(const GraphBuild& build, std::uint64_t index, Sample& sample) {
     if (reads_ >= most_ || bytes_ >= kMostBytes) return false;
     ++reads_;
@@ -23,7 +23,7 @@ class FrugalReader {
   }
 
  private:
-  static constexpr std::size_t kMostReads = 192, kMostRemoteReads = 8;  // a remote read takes a request
+  static constexpr std::size_t kMostReads = 192, kMostRemoteReads = 8;  // a remote read costs a request
   static constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
   std::size_t reads_ = 0, most_ = kMostReads;
   std::uint64_t bytes_ = 0;

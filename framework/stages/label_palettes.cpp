@@ -26,7 +26,7 @@ std::optional<std::uint8_t> colour_type(Bytes png) {
   return png[kColourType];
 }
 
-// The colours of a PNG's palette, three bytes each; empty: it has none. The file may hold anything.
+// The colours of a PNG's palette, three bytes each; empty if it has none. The file is untrusted.
 Bytes palette_of(Bytes png) {
   constexpr std::size_t kFrame = 12;
   png = png.subspan(kSignature);

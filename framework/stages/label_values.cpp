@@ -18,20 +18,20 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kMostNamed = 5;               // values, classes
-constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, of a listing that has as many
+constexpr std::size_t kMostNamed = 5;               // values or classes
+constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, if the listing has that many
 
 struct Look {
   std::uint64_t images = 0, pixels = 0;
   std::array<std::uint64_t, 256> counts{};  // by value
   std::uint64_t unread = 0;                 // images that could not be decoded
-  std::string first_cause;                  // of the first one of these
+  std::string first_cause;                  // the first such cause
   LabelPalettes palettes;
 
   explicit Look(const GraphBuild& build) : palettes(build.data().target, build.data().classes, build.data().colours) {}
 };
 
-// The stage that decodes, of the graph's beginning; null: none does. A cache of files may stand before it.
+// The decoding stage at the graph's beginning; null if there is none. A cache of files may precede it.
 SampleTransform* decoder_of(const GraphBuild& build) {
   for (const auto& instances : build.stages()) {
     if (instances.empty()) break;
@@ -84,7 +84,7 @@ std::string values_text(std::vector<std::uint8_t> values, const Look& look) {
   return values.size() > kMostNamed ? fmt::format("{} and {} more", text, values.size() - kMostNamed) : text;
 }
 
-// Values of the label images that nothing names.
+// Values of the label images that belong to no class and are not ignored.
 std::vector<std::uint8_t> unnamed_values(const GraphBuild& build, const Look& look) {
   const auto* names = dynamic_cast<const NamesLabelValues*>(build.data().source);
   const TargetSpec& spec = build.data().target;
@@ -119,7 +119,7 @@ std::string lacking_text(const std::vector<std::string>& lacking) {
                      lacking.size() > named ? fmt::format(" and {} more", lacking.size() - named) : "", one ? "has" : "have");
 }
 
-// Whether a pixel counts.
+// Whether any pixel belongs to a class.
 bool has_class(const TargetSpec& spec, const Look& look) {
   for (std::size_t value = 0; value < look.counts.size(); ++value) {
     if (look.counts[value] > 0 && spec.classes[value] != spec.ignored) return true;
@@ -127,7 +127,7 @@ bool has_class(const TargetSpec& spec, const Look& look) {
   return false;
 }
 
-// Where pixels are classes by their colours, this value stands for all other colours.
+// If colours define classes, this value stands for all other colours.
 bool is_other_colour(const GraphBuild& build, const std::vector<std::uint8_t>& unnamed) {
   return !build.data().colours.empty() && unnamed.size() == 1 && unnamed[0] == build.data().classes.size();
 }
@@ -149,12 +149,12 @@ bool is_other_colour(const GraphBuild& build, const std::vector<std::uint8_t>& u
                  : "`ids` of a class names its values");
 }
 
-// What is doubtful of the values; "": nothing.
+// Doubts about the values; "" if there are none.
 std::string text_of_values(const GraphBuild& build, const Look& look) {
   const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
   const std::vector<std::string> lacking = lacking_classes(build.data().classes, build.data().target, look);
   if (unnamed.empty()) {
-    // A rare class may well be in none of a few images, but not all classes but one; and what is predicted may be of one class.
+    // A rare class may be missing from a few images, but not all classes except one; predictions may be of one class.
     const bool is_no_chance = look.images >= build.data().samples_per_epoch || lacking.size() + 1 >= build.data().classes.size();
     return lacking.empty() || !is_no_chance || only_predicts(build.plan()) ? "" : lacking_text(lacking);
   }
@@ -167,7 +167,7 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
       lacking.empty() ? "" : "; " + lacking_text(lacking), has_colours ? "`colour` or `ids`" : "`ids`");
 }
 
-// The same of the colours that palettes give to values.
+// Doubts about the palettes' colours.
 std::string text_of_palettes(const Look& look) {
   if (!look.palettes.contradiction().empty()) {
     return look.palettes.contradiction() +

@@ -1,6 +1,6 @@
-// What a few label images hold, looked at before training begins: a value that no class has counts nowhere, a class whose values
-// are in no image is never learned, and a value to which palettes give two colours means two classes. All pass in silence
-// otherwise, as where masks are 0 and 255 and classes are 0 and 1.
+// Checks a few label images before training: a value of no class is never counted, a class whose values occur in no image is
+// never learned, and a value with two palette colours means two classes. Otherwise all of these go unnoticed, as with masks of 0
+// and 255 and classes 0 and 1.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace millrace {
 
-// Looks at up to `most` label images of the graph, spread evenly over its listing, as they are stored. Returns a warning, or "":
-// there is nothing to say, or the source has no label images. Images that cannot be read are left to the run. Throws Error(data)
-// where the graph trains and not a pixel of up to 256 of them is of a class.
+// Reads up to `most` stored label images of the graph, spread evenly over its listing. Returns a warning, or "" if there are no
+// doubts or no label images. Ignores unreadable images. Throws Error(data) if the graph trains and no pixel of up to 256 images
+// belongs to a class.
 std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most = 16);
 
 }  // namespace millrace

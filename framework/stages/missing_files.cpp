@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What reading it says.
+// The error from reading it.
 std::string fault_of(const GraphBuild& build, std::uint64_t index) {
   Sample sample;
   const std::string fault = build.data().read_sample(index, sample);

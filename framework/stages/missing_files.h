@@ -1,4 +1,4 @@
-// Files that were missing when a graph's samples were listed, beside the bad samples that it bears.
+// Files that were missing when a graph's samples were listed, compared with its budget of bad samples.
 #pragma once
 
 #include "millrace/util/bad_sample_budget.h"
@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-// Null: the graph's batches know no budget. Belongs to `build`.
+// Null if the graph's batches have no budget. Owned by `build`.
 HasBadSampleBudget* budget_of(const GraphBuild& build);
 
-// Throws Error(data) where an epoch has more samples without a file than its batches' budget of bad samples: the run would end
-// within its first epoch.
+// Throws Error(data) if an epoch lacks more files than its batches' budget of bad samples: the run would end within its first
+// epoch.
 void require_files(const GraphBuild& build);
 
 }  // namespace millrace

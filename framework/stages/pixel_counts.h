@@ -1,4 +1,4 @@
-// How many pixels each class has in label images.
+// Counts the pixels of each class in label images.
 #pragma once
 
 #include <array>
@@ -9,26 +9,26 @@
 
 namespace millrace {
 
-// The pixels of each class.
+// Pixel counts of each class.
 class PixelCounts {
  public:
   struct Class {
     std::uint64_t pixels = 0;
-    std::uint64_t images = 0;     // in which it occurs
-    std::uint64_t of_images = 0;  // all of their pixels
+    std::uint64_t images = 0;     // those with the class
+    std::uint64_t of_images = 0;  // all pixels of these images
   };
 
   void add(const Image& classes, std::uint8_t ignored);
   void add(const PixelCounts& other);
 
   std::uint64_t images() const { return images_; }
-  std::uint64_t counted() const { return counted_; }  // pixels, but for ignored ones
+  std::uint64_t counted() const { return counted_; }  // pixels that are not ignored
   std::uint64_t ignored() const { return ignored_; }
-  std::size_t classes() const;  // up to the last one that occurs
+  std::size_t classes() const;  // up to the last occurring one
   const Class& operator[](std::size_t index) const { return classes_[index]; }
 
   // Median frequency balancing (Eigen and Fergus, arXiv 1411.4734): a class's frequency is its share in the images in which it
-  // occurs, its weight the median frequency over its own. Of the first `count` classes; 0 for one that never occurs.
+  // occurs, its weight the median frequency over its own. Returns the first `count` classes; 0 for one that never occurs.
   std::vector<double> median_frequency_weights(std::size_t count) const;
 
  private:

@@ -26,7 +26,7 @@ TEST(PixelCounts, CountsIgnoredPixelsApart) {
   EXPECT_EQ(counts.classes(), 2U);
 }
 
-// Class 2 occurs nowhere; the others make up 8/10, 2/20 and 4/20 of the images in which they occur.
+// Class 2 does not occur; the others cover 8/10, 2/20 and 4/20 of the images in which they occur.
 TEST(PixelCounts, WeighsClassesByTheMedianFrequency) {
   PixelCounts counts;
   add(counts, {0, 0, 0, 0, 0, 0, 0, 0, 1, 3});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t kWhiteningImages = 5000;
 
-// The centre of the image, without whatever augmentation was recorded.
+// The centre of the image, without the recorded augmentation.
 void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
   const ImageShape window = network.input;
   AugmentationRecord centre;

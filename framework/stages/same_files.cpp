@@ -15,8 +15,8 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kMostCompared = 64;  // files of the other graph
-constexpr std::size_t kMostOfOneSize = 4;  // files of training that each is compared with
-constexpr std::uint64_t kMostAlike = 16;   // files that are asked whether they are one
+constexpr std::size_t kMostOfOneSize = 4;  // training files compared with each of them
+constexpr std::uint64_t kMostAlike = 16;   // files compared with each other
 
 const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.data().source); }
 
@@ -24,7 +24,7 @@ bool are_equal_bytes(const ByteBuffer& a, const ByteBuffer& b) {
   return a.size() > 0 && a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-// How many samples of one listing both choose.
+// Number of samples of one listing that both select.
 std::uint64_t count_shared(const SampleOrder& a, const SampleOrder& b) {
   std::uint64_t shared = 0;
   for (std::uint64_t i = 0, j = 0; i < a.listed() && j < b.listed();) {
@@ -53,7 +53,7 @@ SizedFiles sized_files(const GraphBuild& build, const KnowsFileSizes& sizes) {
   return files;
 }
 
-// A file of the other graph, and where those of training begin that have its size.
+// A file of the other graph, and the first training file of its size.
 struct Candidate {
   Sized file;
   std::size_t first = 0, count = 0;
@@ -73,7 +73,7 @@ std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFi
 
 struct Comparison {
   std::size_t compared = 0, same = 0;
-  std::string file, other;  // the first two that are one
+  std::string file, other;  // the first two equal files
 };
 
 Comparison compare_files(const GraphBuild& training, const SizedFiles& files, const GraphBuild& other,
@@ -151,7 +151,7 @@ std::string warning_of_contradictions(const GraphBuild& build) {
   const SampleOrder order(*build.data().source, 0);
   const auto label = [&](const Sized& file) { return order.label(build.data().source->label(file.index)); };
   const SizedFiles files = sized_files(build, *sizes);
-  const std::vector<Candidate> candidates = find_candidates(files, files);  // each file is one of those of its size
+  const std::vector<Candidate> candidates = find_candidates(files, files);  // each file is among those of its size
   FrugalReader reader;
   Sample sample, other;
   std::size_t same = 0;

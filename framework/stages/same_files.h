@@ -1,5 +1,5 @@
-// Samples that are there twice: figures of a validation on images that were trained on say nothing of new ones, and images that
-// are all alike teach nothing. Both pass in silence otherwise.
+// Detects duplicate samples: metrics on training images do not measure generalisation, and identical images teach nothing. Both
+// go unnoticed otherwise.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace millrace {
 
-// What to warn of where `other` has samples of `training`, or more of one listing than this one; "": nothing is known of such.
-// Samples of one listing are told apart without a read. Files of equal size are then compared byte by byte: up to 64 of `other`,
-// those first whose size is rarest, and a few of a storage that is not this machine's.
+// Warning if `other` shares samples with `training`, or selects more of the same listing than `training` does; "" if nothing is
+// found. Compares samples of one listing without reading. Otherwise compares files of equal size byte by byte: up to 64 of
+// `other`, the rarest sizes first, and a few in remote storage.
 std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other);
 
-// What to warn of where up to 16 files, spread evenly over the listing, are one and the same; "": they differ, or sizes are not
-// known. Nothing is read unless all of these have one size.
+// Warning if up to 16 files, spread evenly over the listing, are identical; "" if they differ or sizes are unknown. Reads
+// nothing unless all have one size.
 std::string warning_of_equal_images(const GraphBuild& build);
 
-// What to warn of where files of two classes are one and the same, byte for byte. Up to 96 pairs of equal size are compared,
-// first those whose size is rarest; "": none are, or sizes are not known.
+// Warning if files of two classes are identical. Compares up to 96 pairs of equal size, the rarest sizes first; "" if none are
+// identical or sizes are unknown.
 std::string warning_of_contradictions(const GraphBuild& build);
 
 }  // namespace millrace

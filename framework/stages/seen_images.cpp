@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kUsualMargin = 8.0 / 7;  // 256 for a middle of 224
 constexpr std::uint64_t kLookedAt = 4;    // images
-constexpr double kOtherSize = 1.5;        // from this ratio on; evaluations at 1.15 and 1.3 times the training's size are usual
+constexpr double kOtherSize = 1.5;        // minimum ratio; evaluating at 1.15 and 1.3 times the training size is usual
 
 const StagePlan* batcher_plan(const GraphBuild& build) {
   const auto found = std::ranges::find_if(build.plan().stages,
@@ -27,7 +27,7 @@ const StagePlan* batcher_plan(const GraphBuild& build) {
   return found == build.plan().stages.end() ? nullptr : &*found;
 }
 
-// The last one before the batch that says a size, or else the batch.
+// The last stage before the batch that sets a size, or else the batch.
 const StagePlan* sizing_plan(const GraphBuild& build) {
   const StagePlan* last = nullptr;
   for (const StagePlan& stage : build.plan().stages) {
@@ -37,7 +37,7 @@ const StagePlan* sizing_plan(const GraphBuild& build) {
   return nullptr;
 }
 
-// Whether a stage that is made yet changes single samples, at random or not.
+// Whether the stage changes single samples, at random or not.
 bool is_transform(const GraphBuild& build, std::size_t index, bool random) {
   if (build.stages()[index].empty()) return false;
   const auto* transform = dynamic_cast<const SampleTransform*>(build.stages()[index].front().get());
@@ -72,7 +72,7 @@ std::optional<OtherSize> first_other_size(const StagePlan& trained, const StageP
   return std::nullopt;
 }
 
-// How many rows or columns a layer makes one of.
+// Rows or columns of input per output of the layer.
 std::int64_t stride_of(const Layer& layer) {
   if (layer.op == "conv") return std::max(layer.as<ConvAttributes>().stride.height, layer.as<ConvAttributes>().stride.width);
   const bool pools = layer.op == "max_pool" || layer.op == "average_pool";
@@ -84,7 +84,7 @@ std::int64_t stride_of(const Layer& layer) {
 std::string warning_of_single_places(const GraphBuild& training, const Network& network) {
   const StagePlan* const sizing = sizing_plan(training);
   if (sizing == nullptr) return {};
-  std::vector<std::int64_t> pixels;  // by layer: rows of the input that its output has one of
+  std::vector<std::int64_t> pixels;  // by layer: rows of the network's input per output row
   const Layer* first = nullptr;
   std::int64_t least = 0;
   for (const Layer& layer : network.layers) {
@@ -126,7 +126,7 @@ std::string warning_of_small_middle(const GraphBuild& build) {
                         size->array().size() == 2 && size->array()[0].is_number() && size->array()[1].is_number();
     if (!is_cut) continue;
     const double shorter = side->number(), height = size->array()[0].number(), width = size->array()[1].number();
-    const double seen = height * width / (shorter * shorter);  // at most: the image is longer the other way
+    const double seen = height * width / (shorter * shorter);  // at most: the image is longer in the other direction
     if (shorter <= 0 || seen >= 0.5) continue;
     return fmt::format(
         "{}: images are made {:g} pixels high or wide and {:g} x {:g} are cut out of their middle, so that the network sees at "
@@ -155,7 +155,7 @@ std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& wind
         transform->process(sample, draw);
       }
     } catch (const Error&) {
-      continue;  // a bad sample is told later
+      continue;  // bad samples are reported later
     }
     const SourceMap map = seen_source(sample, window);
     if (!map.is_known()) return {};

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// A label's value: UTF-8, with what ends it or the line escaped.
+// A label's value: UTF-8, with characters that would end it or the line escaped.
 std::string escaped(std::string_view value) {
   std::string text;
   for (const char c : utf8_text(value)) {
@@ -29,13 +29,13 @@ std::string number(double value) {
   return fmt::format("{}", value);
 }
 
-// Writes families of metrics: HELP and TYPE once, then the samples. Samples with the same labels are added up, since a text that
-// holds one twice is refused as a whole.
+// Writes families of metrics: HELP and TYPE once, then the samples. Samples with equal labels are added, since readers refuse a
+// text with duplicates as a whole.
 class Exposition {
  public:
   explicit Exposition(std::string_view run) : run_(fmt::format("run=\"{}\"", escaped(run))) {}
 
-  using Labels = std::vector<std::pair<std::string_view, std::string_view>>;  // an empty value: without this label
+  using Labels = std::vector<std::pair<std::string_view, std::string_view>>;  // an empty value omits the label
 
   Exposition& family(std::string_view name, std::string_view type, std::string_view help) {
     close();
@@ -68,7 +68,7 @@ class Exposition {
 
   const std::string run_;
   std::string text_, name_, head_;
-  std::map<std::string, std::size_t> places_;                  // of labels among the values
+  std::map<std::string, std::size_t> places_;                  // index into the values by labels
   std::vector<std::pair<const std::string*, double>> values_;  // in the order of add()
 };
 

@@ -72,7 +72,7 @@ TEST(PrometheusText, SaysOnlyThatTheRunEndedWhereNothingElseIsKnown) {
             "millrace_running{run=\"quickstart\"} 0\n");
 }
 
-// A reader refuses a text with a torn line, or with one sample twice.
+// Readers refuse a text with an incomplete line or a duplicate sample.
 TEST(PrometheusText, StaysReadableWhateverNamesAndValuesThereAre) {
   TickEvent tick;
   tick.graph = "train";

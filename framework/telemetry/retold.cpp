@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-// By graph, which is "" for the main one, and name: what is known of figures but their values.
+// Properties of metrics other than their values, by graph ("" for the main one) and name.
 using FigureKinds = std::map<std::pair<std::string, std::string>, Figure>;
 
 class ToldLine {
@@ -46,7 +46,7 @@ class ToldLine {
     if (found == json_.end() || !found->is_array()) return false;
     return std::any_of(found->begin(), found->end(), [&](const auto& each) { return each == name; });
   }
-  // All numbers that are no field of every line. `kinds`: of figures that lines of this graph have had before.
+  // All numbers except the fields common to all lines. `kinds`: properties from earlier lines of this graph.
   std::vector<Figure> figures(FigureKinds& kinds) const {
     static const std::set<std::string> kOthers = {"epoch",        "step",           "samples",   "images_per_second",
                                                   "seconds",      "resident_bytes", "best_step", "elapsed_seconds",
@@ -114,7 +114,7 @@ PassEvent pass_in(const ToldLine& line, FigureKinds& kinds) {
 
 bool is_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored);  // to read a pipe may take for ever
+  return std::filesystem::is_regular_file(path, ignored);  // reading a pipe may block forever
 }
 
 }  // namespace

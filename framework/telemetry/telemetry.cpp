@@ -16,7 +16,7 @@ namespace millrace {
 namespace {
 
 #if defined(__x86_64__)
-// "Invariant TSC": ticks at one rate in all power states (Intel SDM volume 3, 17.17.1; AMD APM volume 3, CPUID 8000_0007).
+// "Invariant TSC": a constant tick rate in all power states (Intel SDM volume 3, 17.17.1; AMD APM volume 3, CPUID 8000_0007).
 bool has_invariant_counter() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(0x80000007U, &a, &b, &c, &d) != 0 && (d & (1U << 8)) != 0;
@@ -25,10 +25,9 @@ bool has_invariant_counter() {
 bool has_invariant_counter() { return false; }
 #endif
 
-// A line of Counters for each living thread, handed on when a thread ends. The last line is shared by all threads that came
-// when the others were taken.
+// One line of Counters per living thread, passed on when a thread ends. Threads that find all others taken share the last line.
 constexpr int kSharedLine = 63;
-std::atomic<std::uint64_t> taken_lines{0};  // of the process, as threads are
+std::atomic<std::uint64_t> taken_lines{0};  // process-wide, like threads
 
 class LineOwner {
  public:
@@ -66,7 +65,7 @@ std::uint64_t steady_nanoseconds() {
 }
 }  // namespace detail
 
-// The median of several measurements: one alone may be wrong, when this thread is held up between the two clocks or the machine
+// The median of several measurements: a single one may be wrong if this thread is delayed between the two clocks or the machine
 // is paused.
 double seconds_per_tick() {
   static const double seconds = [] {

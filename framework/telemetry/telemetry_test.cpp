@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Between the times that lie inside and outside of the ticks, however long this thread is held up between two of them.
+// Bounded by the times read inside and outside the ticks, however long this thread is delayed between two of them.
 TEST(Telemetry, TicksGoForwardAtTheStatedRate) {
   using Clock = std::chrono::steady_clock;
   const auto seconds = [](Clock::time_point begin, Clock::time_point end) {

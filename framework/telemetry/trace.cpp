@@ -20,7 +20,7 @@ std::atomic<bool> trace_is_taken{false};
 
 namespace {
 
-// A text as a number: slices of one thread have few different ones.
+// Numbers for texts: slices of one thread have few distinct ones.
 class Names {
  public:
   std::uint32_t number(std::string_view name) {
@@ -52,22 +52,22 @@ struct Ring {
   std::string thread MILLRACE_GUARDED_BY(mutex);
   Names names MILLRACE_GUARDED_BY(mutex);
   std::vector<KeptSlice> slices MILLRACE_GUARDED_BY(mutex);
-  std::size_t next MILLRACE_GUARDED_BY(mutex) = 0;  // the oldest, where all have been used
+  std::size_t next MILLRACE_GUARDED_BY(mutex) = 0;  // the oldest slice, once the ring is full
   std::uint64_t lost MILLRACE_GUARDED_BY(mutex) = 0;
 };
 
-// The rings of the trace that is taken. A thread keeps its ring, so that it may write while the trace ends.
+// The rings of the current trace. A thread shares ownership of its ring, so that it may write while the trace ends.
 struct Rings {
   Mutex mutex;
   std::vector<std::shared_ptr<Ring>> all MILLRACE_GUARDED_BY(mutex);
   std::map<std::string, int> named MILLRACE_GUARDED_BY(mutex);  // threads by name
-  std::string first_thread MILLRACE_GUARDED_BY(mutex);          // the name that threads without one of their own inherit
+  std::string first_thread MILLRACE_GUARDED_BY(mutex);          // inherited as a name by unnamed threads
   std::atomic<std::uint64_t> trace{0};                          // its number, from 1
   std::atomic<std::uint64_t> first{0}, last{0};                 // steps
   std::atomic<std::size_t> most{0};
 };
 Rings& rings() {
-  static Rings one;  // of the process, as threads are
+  static Rings one;  // process-wide, like threads
   return one;
 }
 
@@ -162,7 +162,7 @@ void Trace::stop() {
   if (detail::trace_is_taken.exchange(false)) end_ = Clock::now();
 }
 
-// The rate between the clocks is measured over the whole trace, so tracks of several processes stay together.
+// The ratio between the clocks is measured over the whole trace, so tracks of several processes stay aligned.
 std::int64_t Trace::nanoseconds(std::uint64_t ticks) const {
   const auto passed = static_cast<double>(end_.ticks - begin_.ticks);
   const double rate = passed > 0 ? static_cast<double>(end_.nanoseconds - begin_.nanoseconds) / passed : 0;

@@ -1,4 +1,4 @@
-// Takes a trace of this process: slices of time on tracks, one track for each thread and each device.
+// Records a trace of this process: time slices on tracks, one track for each thread and each device.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// A TraceSlice that was kept. Times are nanoseconds of the steady clock, which all processes of a machine share.
+// A recorded TraceSlice. Times are nanoseconds of the steady clock, which all processes of a machine share.
 struct TracedSlice {
   std::string graph, name, from, file;
   std::int64_t sent = 0, begin = 0, end = 0;
@@ -25,24 +25,25 @@ struct TraceTrack {
   std::vector<TracedSlice> slices;
 };
 
-// Steps from 0; both included.
+// Steps from 0, inclusive.
 struct TraceSteps {
   std::uint64_t first = 0, last = std::numeric_limits<std::uint64_t>::max();
 };
 
-// Records from its making to stop(). Each thread keeps its newest kMostSlices slices, so memory is bounded however long it takes.
+// Records from construction to stop(). Each thread keeps its newest kMostSlices slices, so memory is bounded.
 class Trace {
  public:
-  static constexpr std::size_t kMostSlices = std::size_t{1} << 15;  // about 3 MB a thread
+  static constexpr std::size_t kMostSlices = std::size_t{1} << 15;  // about 3 MB per thread
 
-  explicit Trace(TraceSteps steps = {}, std::size_t most_slices = kMostSlices);  // REQUIRES: no other one records in this process
+  // REQUIRES: no other trace is recording in this process.
+  explicit Trace(TraceSteps steps = {}, std::size_t most_slices = kMostSlices);
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;
 
   void stop();
-  std::vector<TraceTrack> tracks() const;  // in the order of names. REQUIRES: stop() was called
-  std::uint64_t lost() const;              // older slices, for which there was no room
+  std::vector<TraceTrack> tracks() const;  // ordered by name. REQUIRES: stop() was called
+  std::uint64_t lost() const;              // number of older slices dropped for lack of space
 
  private:
   struct Clock {
@@ -55,9 +56,9 @@ class Trace {
   Clock begin_, end_;
 };
 
-// The trace in Chrome's JSON format, as Perfetto (ui.perfetto.dev) and chrome://tracing read it: tracks of slices, arrows that
-// follow samples from their file to their step and each step from stage to stage, and counters of the packets on each edge.
-// `rank` is the process of the viewer.
+// The trace in Chrome's JSON format for Perfetto (ui.perfetto.dev) and chrome://tracing: tracks of slices, arrows that follow
+// samples from their file to their step and each step from stage to stage, and counters of the packets on each edge. `rank`
+// becomes the viewer's process number.
 std::string trace_json(const std::vector<TraceTrack>& tracks, int rank);
 
 }  // namespace millrace

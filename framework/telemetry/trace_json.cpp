@@ -1,4 +1,4 @@
-// Chrome's trace format: "Trace Event Format", 2016, of the Catapult project; flows are bound to the slice around them (bp "e").
+// Chrome's trace format: "Trace Event Format", 2016, from the Catapult project; flows bind to the enclosing slice (bp "e").
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace millrace {
 namespace {
 
-// An event of the file, for sorting: by time, and slices that begin together from the longest on.
+// An event of the file, for sorting: by time, and for equal times the longest slices first.
 struct JsonEvent {
-  std::int64_t at = 0, duration = -1;  // -1: no slice
+  std::int64_t at = 0, duration = -1;  // -1: not a slice
   std::string text;
 };
 
@@ -26,7 +26,7 @@ std::string json_of(std::string_view text) {
 
 std::string microseconds(std::int64_t nanoseconds) { return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000); }
 
-// A slice and the track that it is on.
+// A slice and its track.
 struct Shown {
   const TracedSlice* slice;
   std::size_t track;  // from 1
@@ -75,7 +75,7 @@ class JsonWriter {
                      json_of(slice.graph), rank_, shown.track, microseconds(slice.begin), microseconds(duration), args)});
   }
 
-  // From slice to slice. Arrows lead from middle to middle, in the order of time: readers drop one that leads back.
+  // Connects slices. Arrows run from middle to middle, in order of time: viewers drop arrows that point back.
   void add_flow(const char* name, std::vector<const Shown*> through) {
     if (through.size() < 2) return;
     std::ranges::stable_sort(through, {}, &Shown::middle);
@@ -89,8 +89,8 @@ class JsonWriter {
     }
   }
 
-  // The samples of a chunk: from their source through the stages that work on the chunk to the first one that has its batch. A
-  // graph that runs again, as validation does, has the same steps again, which their sources begin.
+  // A chunk's samples: from their source through the stages that work on the chunk to the first one with its batch. A graph that
+  // runs again, such as validation, repeats step numbers; each repetition begins at the source.
   void add_sample_flows() {
     std::map<std::tuple<std::string, std::uint64_t, std::uint32_t>, std::vector<const Shown*>> open;
     for (const Shown& each : shown_) {
@@ -115,8 +115,7 @@ class JsonWriter {
     return std::get<0>(key) == slice.graph && std::get<1>(key) == slice.step;
   }
 
-  // A step: through the stages that have its whole batch, what comes of it, and devices. One that comes again begins with
-  // samples.
+  // A step: through the stages that have its whole batch, its results, and devices. A repeated step begins with samples.
   void add_step_flows() {
     std::map<std::pair<std::string, std::uint64_t>, std::vector<const Shown*>> steps;
     for (const Shown& each : shown_) {
@@ -130,7 +129,7 @@ class JsonWriter {
     for (const auto& [key, step] : steps) add_flow("step", step);
   }
 
-  // One more packet from when it was sent, and one less when it was received. What happens at one time is one change.
+  // Adds a packet when it is sent, and removes it when it is received. Changes at the same time are merged.
   void add_levels() {
     std::map<std::string, std::map<std::int64_t, int>> edges;
     for (const Shown& each : shown_) {
@@ -154,7 +153,7 @@ class JsonWriter {
 
   const std::vector<TraceTrack>& tracks_;
   const int rank_;
-  std::vector<Shown> shown_;  // in the order of time
+  std::vector<Shown> shown_;  // ordered by time
   std::vector<JsonEvent> events_;
   std::uint64_t flows_ = 0;
 };

@@ -22,7 +22,7 @@ struct Span {
   Json event;
 };
 
-// The slices by track. Fails where two overlap without one lying in the other: viewers cannot show those.
+// The slices by track. Fails if two overlap without nesting, which viewers cannot show.
 std::map<int, std::vector<Span>> slices_of(const Json& trace) {
   std::map<int, std::vector<Span>> tracks;
   double last = 0;
@@ -42,7 +42,7 @@ std::map<int, std::vector<Span>> slices_of(const Json& trace) {
   return tracks;
 }
 
-// The innermost slice that is open on a track.
+// The innermost open slice on a track.
 const Json* slice_at(const std::map<int, std::vector<Span>>& tracks, int track, double at) {
   const Json* found = nullptr;
   for (const Span& span : tracks.at(track)) {
@@ -107,7 +107,7 @@ TEST(Trace, FollowsSamplesFromTheirFileToTheirStep) {
   EXPECT_EQ(samples, 32) << "64 samples, two in a chunk";
 }
 
-// A device begins early and works long: its middle is behind that of a stage that began later.
+// A device begins early and works long: its middle is later than that of a stage that began after it.
 TEST(Trace, LeadsNoArrowBackInTime) {
   const auto slice = [](const char* name, std::int64_t begin, std::int64_t end) {
     return TracedSlice{.graph = "train", .name = name, .from = "batch", .file = {}, .begin = begin, .end = end};

@@ -20,7 +20,7 @@
 namespace millrace::testkit {
 namespace {
 
-// A pipe whose ends are closed with the object.
+// A pipe that closes its ends when destroyed.
 class Channel {
  public:
   Channel() {
@@ -57,7 +57,7 @@ void write_all(int file, const std::string& text) {
   }
 }
 
-// In the child. A result ends with a zero byte: what ends the process before has none.
+// Runs in the child. A result ends with a zero byte, which is missing if the process ended earlier.
 [[noreturn]] void work_and_leave(const std::function<std::string()>& work, const Channel& result, const Channel& said,
                                  Leave leave) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -70,7 +70,7 @@ void write_all(int file, const std::string& text) {
     text.push_back('\0');
     write_all(result.in(), text);
   } catch (...) {
-    std::abort();  // nothing may go on in this process
+    std::abort();  // must not continue in this process
   }
   if (leave == Leave::in_order) std::exit(0);
   ::_exit(0);
@@ -95,7 +95,7 @@ std::string fate_of(int status, bool returned, const std::string& said) {
 
 Ended run_apart(const std::function<std::string()>& work, double seconds, Leave leave) {
   Channel result, said;
-  std::fflush(nullptr);  // or the child writes it once more
+  std::fflush(nullptr);  // else the child writes it again
   const pid_t child = ::fork();
   if (child < 0) fail(ErrorKind::run, "no process can be made: {}", std::strerror(errno));
   if (child == 0) work_and_leave(work, result, said, leave);

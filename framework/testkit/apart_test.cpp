@@ -1,4 +1,4 @@
-// Work apart ends as it may, and this process learns how.
+// The fate of separate work is reported to this process.
 #include "testkit/apart.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ TEST(Apart, WorkThatEndsTheProcessIsFoundOut) {
 TEST(Apart, WorkThatCrashesIsFoundOutWithItsLastLine) {
   const auto crash = [] {
     std::fputs("one\ntwo\n", stderr);
-    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer has another action
+    std::signal(SIGSEGV, SIG_DFL);  // sanitizers install another action
     std::raise(SIGSEGV);
     return std::string();
   };

@@ -114,7 +114,7 @@ void check_description(std::string_view name, std::string_view text, std::string
 }
 
 namespace {
-// Adds the defaults of what is not in the table, but for keys that have no effect without others, or exclude others.
+// Adds defaults for missing keys, except keys that have no effect without others, or exclude others.
 void add_defaults(const std::vector<ParamInfo>& params, const Value& defaults, Value& table) {
   for (const ParamInfo& param : params) {
     const Value* const value = defaults.find(param.name);

@@ -1,4 +1,4 @@
-// What every backend has to do, beside the plain one of testkit/plain.h: a small network of linear layers, float32.
+// Requirements of every backend, compared with testkit/plain.h: a small network of linear layers, float32.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kCount = 8;
 constexpr std::int32_t kClasses = 3;
-constexpr double kMostDifference = 5e-3;  // relative, as norms: room for tf32
+constexpr double kMostDifference = 5e-3;  // relative difference of norms: leaves room for tf32
 
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
@@ -35,7 +35,7 @@ class BackendBench {
  public:
   explicit BackendBench(std::shared_ptr<Backend> backend)
       : network_(testkit::small_network(kImage, 6, kClasses)), backend_(std::move(backend)), device_(backend_->open(0, {})) {}
-  // Nothing, and the report says why: the backend has no device.
+  // Empty if the backend has no device; the report has the reason.
   static std::optional<BackendBench> of(const Registry& registry, const std::string& name, Report& report) {
     std::shared_ptr<Backend> backend = registry.backends().find(name)->create();
     if (!backend->devices().empty()) return BackendBench(std::move(backend));
@@ -66,7 +66,7 @@ class BackendBench {
 
  private:
   Network network_;
-  std::shared_ptr<Backend> backend_;  // before its device, which goes first
+  std::shared_ptr<Backend> backend_;  // before its device, which is destroyed first
   std::unique_ptr<Device> device_;
 };
 
@@ -89,7 +89,7 @@ double train(Replica& replica, const Ref<Batch>& batch, std::uint64_t done) {
   StepSums sums;
   std::vector<std::pair<int, Ref<Event>>> filled;
   submit(replica, batch, done, sums, filled);
-  replica.finish();  // a backend may fill buckets on a thread of its own
+  replica.finish();  // a backend may fill buckets on its own thread
   UpdateStep update;
   update.step = update.updates_done = done;
   update.learning_rate = 0.1;
@@ -121,7 +121,7 @@ void backend_description(const Registry& registry, const std::string& name, Repo
                 "host_buffer() is not zeroed");
 }
 
-// An Error of kind `usage` or, where `any_kind`, of any, which names `named`.
+// Expects an Error of kind `usage` (or any kind, with `any_kind`) that names `named`.
 void expect_refused(const char* what, const std::string& named, bool any_kind, const std::function<void()>& call,
                     Report& report) {
   try {
@@ -174,7 +174,7 @@ void backend_training(const Registry& registry, const std::string& name, Report&
   if (!bench || !can_train(registry, report)) return;
   const BackendBench plain_bench = BackendBench::plain();
   const std::unique_ptr<Replica> replica = bench->started(), plain = plain_bench.started();
-  for (std::uint64_t done = 0; done < 2; ++done) {  // the second one has momentum
+  for (std::uint64_t done = 0; done < 2; ++done) {  // the second step has momentum
     const double loss = train(*replica, bench->batch(), done), expected = train(*plain, plain_bench.batch(), done);
     report.expect(std::abs(loss - expected) < kMostDifference * std::abs(expected),
                   fmt::format("step {} has the loss {:.6g}, and {:.6g} by plain loops", done + 1, loss, expected));
@@ -223,7 +223,7 @@ void backend_state(const Registry& registry, const std::string& name, Report& re
   });
 }
 
-// A run that ends in the middle of a step drops its replicas without waiting for them.
+// A run that ends in the middle of a step destroys its replicas without waiting for them.
 void backend_cancellation(const Registry& registry, const std::string& name, Report& report) {
   const auto bench = BackendBench::of(registry, name, report);
   if (!bench || !can_train(registry, report)) return;

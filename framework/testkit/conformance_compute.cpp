@@ -82,7 +82,7 @@ namespace {
 
 constexpr double kMostError = 1e-2;
 
-// A line for an example whose gradients are wrong: its worst parameter stands for all.
+// A line for an example with wrong gradients, with its worst parameter.
 void expect_gradients(const testkit::GradientReport& found, const std::string& where, const char* what, Report& report) {
   if (found.worst() < kMostError) return;
   const std::string text = found.text();
@@ -92,7 +92,7 @@ void expect_gradients(const testkit::GradientReport& found, const std::string& w
                          wrong > 1 ? fmt::format(", and {} more", wrong - 1) : ""));
 }
 
-// The processor, and the simulated GPU where tests have it.
+// The processor, and the simulated GPU if available.
 std::vector<const char*> backends_of(const Registry& registry, Report& report) {
   std::vector<const char*> found;
   for (const char* name : {"cpu", "simulated"}) {
@@ -108,7 +108,7 @@ void layer_description(const Registry& registry, const std::string& name, Report
   check_description(type.name, type.text, type.plugin.empty() ? "the framework" : type.plugin, type.params, report);
 }
 
-// Without inputs a layer only reads its table.
+// Without inputs, a layer only reads its table.
 void layer_refusals(const Registry& registry, const std::string& name, Report& report) {
   const LayerType& type = *registry.layers().find(name);
   const Answer answer = [&](const Value& table) {
@@ -174,7 +174,7 @@ void loss_gradients(const Registry& registry, const std::string& name, Report& r
   }
 }
 
-// The gradient is divided by weight(), and the loss that is reported by the sum that the kernels write.
+// The gradient is divided by weight(), and the reported loss by the kernels' sum.
 void loss_weight(const Registry& registry, const std::string& name, Report& report) {
   const LossType& type = *registry.losses().find(name);
   for (const char* backend : backends_of(registry, report)) {

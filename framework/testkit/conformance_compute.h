@@ -1,4 +1,4 @@
-// Networks compiled for a backend of a registry, with data for their losses: what checks of layers and losses compute with.
+// Networks compiled for a backend of a registry, with data for their losses: used by checks of layers and losses.
 #pragma once
 
 #include <memory>
@@ -26,11 +26,10 @@ Made compile(const Registry& registry, const char* backend, const Network& netwo
 // Random images with labels of testkit::kExampleClasses.
 Ref<Batch> batch_of(const Network& network);
 
-// From an image to an output of this shape. `wide`: with many channels, for which some backends lay out maps in blocks.
+// From an image to an output of this shape. `wide`: with many channels, which some backends lay out in blocks.
 std::shared_ptr<const Network> network_for(const Registry& registry, const Shape& output, bool wide);
 
-// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets, which have `scale`
-// times their size.
+// A batch with all inputs of losses. Some images are mirrored or moved, and so are their targets, which are larger by `scale`.
 struct LossData {
   LossData(const Network& network, const Loss& loss, int scale = 1, ImageShape image = {});
   Ref<Batch> batch;

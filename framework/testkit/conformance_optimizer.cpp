@@ -1,5 +1,5 @@
-// What every optimizer has to do on the host: keep padding zero, compute the same bits on every processor, and go on from
-// states that were copied.
+// Requirements of every optimizer on the host: keep padding zero, compute exactly the same on every processor, and continue from
+// copied states.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -34,7 +34,7 @@ class OneParameter {
     std::normal_distribution<float> normal;
     std::generate_n(array(which), kSize, [&] { return normal(generator); });
   }
-  // `units`: how many are run in one call.
+  // `units`: number per call.
   void update(const UpdateTime& time, float decay, std::int64_t units = kPacks, float rate = 0.125F) {
     UpdateSegment segment;
     segment.decay = decay;
@@ -51,7 +51,7 @@ class OneParameter {
     at.chunks = chunks_of_norms(kPacks);
     testkit::update_on_host(optimizer_, at, time, [&](const Kernel& kernel, const void* element) {
       const std::int64_t all = kernel.units(element);
-      for (std::int64_t first = all; first > 0; first -= units) {  // in any order: from the last
+      for (std::int64_t first = all; first > 0; first -= units) {  // in any order: the last first
         kernel.run_on_host(element, std::max<std::int64_t>(first - units, 0), first);
       }
     });
@@ -156,7 +156,7 @@ void optimizer_state(const Registry& registry, const std::string& name, Report& 
   }
 }
 
-// The schedule's momentum takes the place of the optimizer's own, from step to step.
+// The schedule's momentum replaces the optimizer's own in each step.
 void optimizer_momentum(const Registry& registry, const std::string& name, Report& report) {
   bool has_any = false;
   for (const auto& optimizer : optimizers_of(registry, name, report)) {
@@ -177,7 +177,7 @@ void optimizer_momentum(const Registry& registry, const std::string& name, Repor
   if (!has_any) report.not_applicable("it has no momentum that a schedule may change");
 }
 
-// Parameters that no longer learn are given a rate of 0.
+// Frozen parameters get a rate of 0.
 void optimizer_rate(const Registry& registry, const std::string& name, Report& report) {
   for (const auto& optimizer : optimizers_of(registry, name, report)) {
     OneParameter parameter(*optimizer);

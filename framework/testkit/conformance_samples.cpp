@@ -1,5 +1,5 @@
-// What stages do with samples: the same whatever the threads do, to the sample that they were given, inside its slot, and without
-// keeping memory.
+// Requirements of stages for samples: results independent of threads, work only on the given sample and inside its slot, and no
+// memory leaks.
 #include <malloc.h>
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void feed_in_disorder(testkit::Harness& harness, const Ref<Batch>& batch, Report
 
 namespace {
 
-// Which slots differ, in words.
+// Describes the slots that differ.
 void expect_same(const Batch& expected, const Batch& found, const char* when, Report& report) {
   for (std::uint32_t slot = 0; slot < expected.count; ++slot) {
     const Outcome before = outcome(expected.samples[slot]), after = outcome(found.samples[slot]);
@@ -144,7 +144,7 @@ void thread_safety(const Workable& stage, Report& report) {
   expect_same(*expected, *found, "on several threads", report);
 }
 
-// A sample that a stage is through with stays as it is.
+// A finished sample does not change.
 void own_sample(const Workable& stage, Report& report) {
   testkit::Harness made = stage.harness();
   made.stage().open();
@@ -178,7 +178,7 @@ void results(const Workable& stage, Report& report) {
   }
 }
 
-// The image of every second sample lies in the batch's slot, the others outside, so that new_image() gives the slot.
+// The image of every second sample lies in the batch's slot, the others outside, so that new_image() returns the slot.
 void slots(const Workable& stage, Report& report) {
   testkit::Harness made = stage.harness();
   made.stage().open();
@@ -249,7 +249,7 @@ std::size_t live_bytes() {
   return heap.uordblks + heap.hblkhd;
 }
 
-// Live bytes of the heap before, in the middle of, and after many rounds: what grows twice by more than noise is lost.
+// Live heap bytes before, in the middle of, and after many rounds: growing twice beyond noise is a leak.
 void expect_flat(const std::function<void()>& round, std::size_t samples, Report& report) {
   constexpr int kWarmUp = 4, kRounds = 50;
   constexpr std::size_t kNoise = std::size_t{16} << 10;

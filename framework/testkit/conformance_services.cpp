@@ -1,4 +1,4 @@
-// What storages have to do. A storage is asked about files of this machine; one that reads others is not.
+// Requirements of storages. Only storages of local files are checked.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A storage of this machine, and the URL of image_folder() there.
+// A local storage, and the URL of image_folder() there.
 class LocalStorage {
  public:
   LocalStorage(const Registry& registry, const std::string& scheme, Report& report)
@@ -111,7 +111,7 @@ void storage_reading(const Registry& registry, const std::string& scheme, Report
   }
 }
 
-// Whether the call throws an Error of this kind that names the URL's path.
+// Expects the call to throw an Error of this kind that names the URL's path.
 void expect_refusal(const char* what, const std::string& url, ErrorKind kind, const std::function<void()>& call, Report& report) {
   try {
     call();

@@ -1,4 +1,4 @@
-// What every stage has to say about itself, how it answers wrong tables, and that it can be made, stopped and gone on with.
+// Requirements of every stage: its description, its response to wrong tables, and that it can be made, stopped and resumed.
 #include "testkit/conformance_stage.h"
 
 #include <fmt/format.h>
@@ -83,7 +83,7 @@ std::string_view Workable::input() const {
 void on_threads(const std::function<void(unsigned)>& work, Report& report) {
   std::vector<std::thread> threads;
   std::vector<std::string> failures(kThreads);
-  std::latch all_there(kThreads);  // on a busy machine the first would be through before the last one begins
+  std::latch all_there(kThreads);  // on a busy machine the first thread could finish before the last one begins
   for (unsigned thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       all_there.arrive_and_wait();
@@ -105,7 +105,7 @@ namespace {
 // Whether a message quotes the key, or an element of its list.
 bool names(const std::string& message, const std::string& key) { return message.find(fmt::format("'{}", key)) != message.npos; }
 
-// What the stage says of a table.
+// The stage's response to a table.
 std::string answer(const Registry& registry, const StageType& type, const Value& table) {
   Diagnostics errors;
   const std::string owner = fmt::format("[test.{}]", type.name);
@@ -151,7 +151,7 @@ void wrong_type(const Registry& registry, const std::string& name, Report& repor
   const StageType& type = *registry.stages().find(name);
   for (const ParamInfo& param : type.params) {
     if (param.type == "any") continue;
-    // A date is what no parameter takes; here a list of a list of a table comes nearest.
+    // No parameter accepts a date; a list of a list of a table comes closest to one here.
     const Value odd(Array{Value(Array{Value()}), Value(Array{Value()}), Value(Array{Value()})});
     const std::string said = answer(registry, type, param.name, odd);
     bool named = names(said, param.name);
@@ -232,7 +232,7 @@ void construction(const Workable& stage, Report& report) {
   on_threads(make, report);
 }
 
-// What a stage saves, a new one takes up and saves again.
+// A new stage restores a saved state, and saves it again.
 void stage_state(const Workable& stage, Report& report) {
   testkit::Harness first = stage.harness();
   first.stage().open();

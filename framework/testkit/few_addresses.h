@@ -1,4 +1,4 @@
-// A machine that has no more room, as a program sees one: the system gives no more addresses, and so starts no more threads.
+// Simulates a machine without free memory: the system grants no more addresses, and so starts no more threads.
 #pragma once
 
 #include <sys/resource.h>
@@ -9,8 +9,7 @@
 
 namespace millrace::testkit {
 
-// While it lives, the process gets no more than so many bytes of addresses. Not under sanitizers, whose own memory knows no such
-// limit.
+// While it lives, limits the process's additional address space. Not under sanitizers, whose own memory ignores the limit.
 class FewAddresses {
  public:
   explicit FewAddresses(rlim_t more) {

@@ -1,4 +1,4 @@
-// A folder of files for one test, gone with the object; and samples read from a source.
+// A temporary folder of files for one test, and samples read from a source.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ inline void read(Source& source, std::uint64_t index, Sample& sample) {
 
 inline std::string text(const ByteBuffer& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// What `call` throws; ErrorKind::run and "nothing was thrown" when it throws nothing.
+// The error of `call`; ErrorKind::run and "nothing was thrown" if there is none.
 template <class Call>
 Error error_of(Call call) {
   try {

@@ -1,4 +1,4 @@
-// What Replica::backward() reports, gathered so that one thread can go on with the updates in order.
+// Gathers the reports of Replica::backward(), so that one thread can continue with the updates in order.
 #pragma once
 
 #include <condition_variable>
@@ -12,8 +12,8 @@ namespace millrace::gpu {
 //   FilledBuckets filled(replica.buckets().size());
 //   replica.backward(filled.callback());
 //   for (int bucket = 0; ...) replica.update(bucket, step, filled.wait_for(bucket));
-// A device that runs behind reports while it is submitted to, so nothing here waits for the device itself.
-// REQUIRES: lives until all buckets were waited for.
+// An asynchronous device reports during submission, so nothing here waits for the device itself. REQUIRES: lives until all
+// buckets were waited for.
 class FilledBuckets {
  public:
   explicit FilledBuckets(std::size_t buckets) : events_(buckets), reported_(buckets) {}

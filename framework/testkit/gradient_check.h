@@ -8,8 +8,8 @@
 //   EXPECT_LT(report.worst(), 1e-2) << report.text();
 //
 // Central differences, (L(v + h) - L(v - h)) / 2h, for some elements of each trainable parameter: half of them those with the
-// largest gradients, half drawn at random. h is the cube root of float32's epsilon times the parameter's scale, where the errors
-// of truncation and of rounding are about equal (Nocedal and Wright, Numerical Optimization, section 8.1).
+// largest gradients, half drawn at random. h is the cube root of float32's epsilon times the parameter's scale, where truncation
+// and rounding errors are about equal (Nocedal and Wright, Numerical Optimization, section 8.1).
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@
 
 namespace millrace::testkit {
 
-// A loss that is minimised beside another.
+// An additional loss to minimise.
 struct CheckedLoss {
   std::shared_ptr<const Loss> loss;
   LayerPort output;
@@ -31,31 +31,30 @@ struct GradientCheckOptions {
   std::shared_ptr<const Loss> loss;  // null: cross_entropy() of testkit/losses.h
   bool add_up = false;               // check the gradient of the sum instead of the mean
   std::vector<CheckedLoss> auxiliary = {};
-  int elements = 8;           // of each parameter
-  std::uint64_t seed = 1;     // of the choice of elements
-  std::uint64_t step = 3;     // the same for every pass, so that dropout drops the same
-  double scale = 1;           // of h: larger where the loss is coarse (bf16)
+  int elements = 8;           // per parameter
+  std::uint64_t seed = 1;     // for the choice of elements
+  std::uint64_t step = 3;     // equal in every pass, so that dropout drops the same elements
+  double scale = 1;           // factor of h: larger where the loss is coarse (bf16)
 };
 
 struct GradientReport {
   struct Entry {
     std::string parameter;
-    double difference = 0;  // norm of (backward's gradient - difference quotient), over the elements looked at
-    double norm = 0;        // the larger one of the two norms
-    double noise = 0;       // what rounding of the loss alone may contribute to the difference
+    double difference = 0;  // norm of (backward's gradient - difference quotient), over the checked elements
+    double norm = 0;        // the larger of the two norms
+    double noise = 0;       // possible contribution of rounding of the loss to the difference
     double error() const;   // relative, beyond noise
   };
   std::vector<Entry> entries;
   double worst() const;
-  std::string text() const;  // a line for each parameter, worst first; ten lines at most
+  std::string text() const;  // a line per parameter, worst first; at most ten lines
 };
 
-// REQUIRES: started, compiled for training with at least the batch's size. Parameters are as before afterwards; running
-// statistics are not.
+// REQUIRES: started, compiled for training with at least the batch's size. Restores parameters, but not running statistics.
 GradientReport check_gradients(const Network& network, Replica& replica, const Ref<Batch>& batch,
                                const GradientCheckOptions& options = {});
 
-// Initial values, with noise on parameters that start as constants: at a bias of exactly 0 or a scale of exactly 1 mistakes hide.
+// Initial values, with noise on constant parameters: a bias of exactly 0 or a scale of exactly 1 would hide mistakes.
 void randomise(const Network& network, Replica& replica, std::uint64_t seed);
 // Random pixels, labels below `classes`, weights 1.
 void fill_at_random(Batch& batch, std::int32_t classes, std::uint64_t seed);

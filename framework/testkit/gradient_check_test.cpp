@@ -11,7 +11,7 @@
 namespace millrace::testkit {
 namespace {
 
-// Fits label = w . pixels + b by least squares: the smallest network with a gradient. `defect` spoils one gradient.
+// Fits label = w . pixels + b by least squares: the smallest network with a gradient. `defect` corrupts one gradient.
 class LeastSquares : public Replica {
  public:
   explicit LeastSquares(double defect) : defect_(defect) {}

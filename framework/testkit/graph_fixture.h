@@ -1,4 +1,4 @@
-// A graph for tests, put together from stage types without a pipeline file.
+// A graph for tests, built from stage types without a pipeline file.
 //
 //   testkit::TestGraph test;
 //   test.add("read", StageTypeAccess::make<CountingSource>(), testkit::table({{"size", Value(std::int64_t{64})}}));
@@ -7,7 +7,7 @@
 //   BatchLog& log = test.add<BatchLog>("log");
 //   test.run({.threads = 2, .epochs = 3});
 //
-// Each input port is connected to the nearest stage before it that has an output port of its payload, as `flow` does.
+// As in `flow`, each input port is connected to the nearest earlier stage with an output port of its payload.
 #pragma once
 
 #include <deque>
@@ -35,9 +35,9 @@ class TestGraph {
 
   explicit TestGraph(std::uint64_t seed = 1, int replicas = 1);
 
-  void use(const Registry& registry) { registry_ = &registry; }  // for stages that look something up; must outlive the graph
+  void use(const Registry& registry) { registry_ = &registry; }  // for stages that need a registry; must outlive the graph
 
-  // Makes and opens the stage: one instance, or one for each replica.
+  // Makes and opens the stage: one instance, or one per replica.
   Stage& add(const std::string& name, StageType type, const Value& table = {});
   template <class T>
   T& add(const std::string& name, const Value& table = {}) {
@@ -47,7 +47,7 @@ class TestGraph {
   T& instance(const std::string& name, int replica);
 
   Graph& make(const Options& options);  // the graph, not yet started
-  void run(const Options& options);     // all steps of all epochs; throws what the graph throws
+  void run(const Options& options);     // runs all steps of all epochs; throws the graph's error
   Graph& graph() { return *graph_; }
   RecordedRun& recorded() { return run_; }
   std::uint64_t steps_per_epoch() const { return graph_options_.steps_per_epoch; }
@@ -59,10 +59,10 @@ class TestGraph {
   int replicas_;
   RecordedRun run_;
   const Registry* registry_ = nullptr;
-  std::deque<StageType> types_;  // whose addresses the plan keeps
+  std::deque<StageType> types_;  // the plan keeps their addresses
   GraphPlan plan_;
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;
-  ImageShape image_;  // after the stages so far
+  ImageShape image_;  // after the current stages
   GraphOptions graph_options_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Graph> graph_;

@@ -1,11 +1,11 @@
-// A stage alone, between fake ports: feed packets, look at what comes out. No graph, no threads.
+// A single stage between fake ports: feed packets, and inspect the output. No graph, no threads.
 //
 //   testkit::Harness harness(StageTypeAccess::make<Invert>(), testkit::table({{"chance", Value(1.0)}}));
 //   Ref<Batch> batch = testkit::make_batch(4, {8, 8, 3});
 //   harness.feed(testkit::whole(batch));
 //   std::vector<Packet> out = harness.take();
 //
-// Errors are thrown as the stage throws them, without the context that a graph adds.
+// Errors are the stage's own, without the context that a graph adds.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@
 
 namespace millrace::testkit {
 
-// A run that writes everything down. Thread-safe.
+// A run that records everything. Thread-safe.
 class RecordedRun : public RunServices {
  public:
   struct Report {
@@ -51,7 +51,7 @@ class RecordedRun : public RunServices {
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
   std::vector<Report> reports() const;
   std::map<std::string, double> scalars(std::uint64_t step) const;  // by name
-  std::vector<Figure> figures() const;  // of passes, in the order of their coming
+  std::vector<Figure> figures() const;                              // the passes', in order of arrival
   std::vector<BadSample> bad_samples() const;
   std::vector<std::string> warnings() const;
   std::map<std::uint64_t, std::string> not_finite() const;  // by step
@@ -67,7 +67,7 @@ class RecordedRun : public RunServices {
   std::map<std::uint64_t, std::string> not_finite_;
 };
 
-// Keeps what is emitted, by port. Thread-safe.
+// Collects output by port. Thread-safe.
 class CollectingOutput : public Output {
  public:
   void emit(int port, Packet packet) override;
@@ -75,7 +75,7 @@ class CollectingOutput : public Output {
   void end_hold() override;
   void fail(Error error) override;
 
-  std::vector<Packet> take(int port = 0);  // what came out of this port so far, in order; forgets it
+  std::vector<Packet> take(int port = 0);  // removes and returns the packets of this port, in order
   int holds() const;
   std::vector<Error> errors() const;
   void wait_until_free();  // until no Hold is left
@@ -89,8 +89,8 @@ class CollectingOutput : public Output {
 
 class Harness {
  public:
-  // Makes the stage as a pipeline would. What the context leaves open is filled in: graph "test", the stage's own name, a
-  // RecordedRun. Throws Error(usage) for mistakes in the table. Does not call open().
+  // Makes the stage as a pipeline would. Fills in missing context: graph "test", the stage's own name, a RecordedRun. Throws
+  // Error(usage) for mistakes in the table. Does not call open().
   explicit Harness(const StageType& type, const Value& table = {}, StepContext context = {});
   explicit Harness(std::shared_ptr<Stage> stage);
   ~Harness();
@@ -117,8 +117,8 @@ class Harness {
 // A parameter table: table({{"size", Value(std::int64_t{4})}, {"last", Value(std::string("keep"))}}).
 Value table(std::initializer_list<std::pair<const char*, Value>> members);
 
-// A batch with memory of its own, deleted with its last Ref. All slots are in use and missing: keys (epoch 0, position and index
-// = slot), labels -1, weights 1, pixels 0. `window`: default the image.
+// A batch with its own memory, deleted with its last Ref. All slots are in use and missing: keys (epoch 0, position and index =
+// slot), labels -1, weights 1, pixels 0. `window`: defaults to the image.
 Ref<Batch> make_batch(std::uint32_t capacity, ImageShape image, ImageShape window = {});
 
 // Packets over a batch.

@@ -10,7 +10,7 @@
 namespace millrace::testkit {
 namespace {
 
-// One input: a map from the image, whose kernel leaves it the height and width that it is to have, or a vector from a map.
+// One input: a map from the image, whose kernel gives it the required height and width, or a vector from a map.
 std::string input_text(const Shape& shape, std::size_t index, const char* from, const Shape& image) {
   std::string kernel = "1";
   if (shape.rank() == 3 && (shape[1] != image[1] || shape[2] != image[2])) {
@@ -22,7 +22,7 @@ std::string input_text(const Shape& shape, std::size_t index, const char* from, 
   return text + fmt::format("{{ name = \"vector{0}\", op = \"global_average_pool\", from = \"map{0}\" }},\n", index);
 }
 
-// As high and as wide as the largest maps. (C, H, W)
+// As high and wide as the largest maps. (C, H, W)
 Shape image_of(const LayerExample& example) {
   Shape image = {3, 1, 1};
   for (const Shape& shape : example.inputs) {
@@ -32,7 +32,7 @@ Shape image_of(const LayerExample& example) {
   return image.elements() > 3 ? image : Shape{3, 4, 5};
 }
 
-// Several outputs become one vector.
+// Joins several outputs into one vector.
 std::string joined_outputs(const LayerType& type) {
   if (type.outputs.size() == 1) return {};
   std::string text;

@@ -11,7 +11,7 @@
 
 namespace millrace::testkit {
 
-const Registry& loss_registry();  // holds the losses and nothing else
+const Registry& loss_registry();  // holds only the losses
 std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& parameters = {});
 std::shared_ptr<const Loss> cross_entropy(double label_smoothing = 0);  // the same one each time
 

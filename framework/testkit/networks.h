@@ -1,4 +1,4 @@
-// Networks for tests and benchmarks of backends, without a pipeline around them. Both throw Error(usage) that lists the mistakes.
+// Networks for tests and benchmarks of backends, without a pipeline. Both throw Error(usage) that lists the mistakes.
 #pragma once
 
 #include <memory>

@@ -147,7 +147,7 @@ const OperatorCase kCases[] = {
     {"MapOfOnePixelAsLogits", kWide, FIRST R"({ op = "relu" },)", R"({ op = "conv", out = 5, kernel = [6, 5] })"},
 };
 
-// Not comparable with a definition that knows no draws, but two backends draw the same from the same seed and step.
+// The definition has no draws to compare with, but two backends draw the same from the same seed and step.
 const OperatorCase kDropoutCases[] = {
     {"Dropout", kWide, FIRST R"({ op = "dropout" },)"},
     {"DropoutOfFewChannels", kSmall,

@@ -1,9 +1,9 @@
-// Every layer type, alone and in the combinations that backends fuse, as small networks: the table from which a backend is tested
-// against a definition (plugins/backends/cpu) or against another backend (tests/gpu).
+// Every layer type, alone and in combinations that backends fuse, as small networks: the table for testing a backend against a
+// definition (plugins/backends/cpu) or against another backend (tests/gpu).
 //
 //   const std::shared_ptr<const Network> network = network_from_text(network_text(tested));
 //
-// Few channel counts are multiples of what a backend may pad to, on purpose. Five classes.
+// Few channel counts are multiples that a backend may pad to, on purpose. Five classes.
 #pragma once
 
 #include <ostream>
@@ -23,12 +23,12 @@ struct OperatorCase {
 
 inline void PrintTo(const OperatorCase& tested, std::ostream* out) { *out << tested.name; }
 
-std::span<const OperatorCase> operator_cases();  // their results are functions of parameters and input alone
-std::span<const OperatorCase> dropout_cases();   // those of these also of the seed and the step
+std::span<const OperatorCase> operator_cases();  // their results depend only on parameters and input
+std::span<const OperatorCase> dropout_cases();   // these also depend on the seed and step
 
 std::string network_text(const OperatorCase& tested);
-// The same network for a Replica, whose batches hold images: one of three channels, and a 1x1 conv "stem" in front where the case
-// wants more than an image has.
+// The same network for a Replica, whose batches hold images of three channels: a 1x1 conv "stem" comes first if the case needs
+// more.
 std::string image_network_text(const OperatorCase& tested);
 
 }  // namespace millrace::testkit

@@ -13,10 +13,10 @@
 
 namespace millrace::testkit {
 
-const Registry& optimizer_registry();  // holds the optimizers and nothing else
+const Registry& optimizer_registry();  // holds only the optimizers
 std::shared_ptr<const Optimizer> make_optimizer(const std::string& name, const Value& parameters = {});
 
-// Optimizer "sgd" and the same decay for all parameters.
+// Optimizer "sgd" with the same decay for all parameters.
 OptimizerSpec sgd(const Network& network, double momentum = 0, double decay = 0, bool nesterov = false);
 
 }  // namespace millrace::testkit

@@ -189,7 +189,7 @@ class PlainReplica : public Replica {
     return std::find(request_.copies.begin(), request_.copies.end(), name) != request_.copies.end();
   }
 
-  // By parameter; empty for those that do not have the state.
+  // By parameter; empty for those without the state.
   std::vector<std::vector<float>>& state(std::string_view name) {
     const auto [found, made] = states_.try_emplace(std::string(name), network_.parameters.size());
     return found->second;
@@ -207,7 +207,7 @@ class PlainReplica : public Replica {
     return values;
   }
 
-  // In copies of whole packs.
+  // Works on copies of whole packs.
   void update_parameter(std::size_t p, const float* gradient, const UpdateStep& step) {
     const std::size_t count = elements(network_.parameters[p].shape),
                       padded = (count + kUpdatePack - 1) / kUpdatePack * kUpdatePack;
@@ -258,7 +258,7 @@ class PlainReplica : public Replica {
     return {nullptr, nullptr};
   }
 
-  // The samples, with what backward and loss need of the batch.
+  // Copies the samples, and the parts of the batch that backward and loss need.
   void read_batch(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View& view) {
     labels_.assign(batch.labels + begin, batch.labels + begin + count);
     weights_.assign(batch.weights + begin, batch.weights + begin + count);
@@ -295,7 +295,7 @@ class PlainReplica : public Replica {
     return out;
   }
 
-  // The gradient of the layer's input; adds its parameters' gradients into their buckets.
+  // Returns the gradient of the layer's input; adds its parameters' gradients to their buckets.
   std::vector<float> backward(const Layer& layer, const std::vector<float>& in, const std::vector<float>& gradient) {
     std::vector<float> result = gradient;
     if (layer.op == "relu") {
@@ -320,7 +320,7 @@ class PlainReplica : public Replica {
     return result;
   }
 
-  // Sums of a loss over logits_; adds its gradient by them.
+  // Sums a loss over logits_, and adds its gradient.
   void measure(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
     const LossPlan plan(loss, network_.output());
     const auto samples = static_cast<std::int64_t>(weights_.size()), outputs = network_.output().elements();
@@ -352,10 +352,10 @@ class PlainReplica : public Replica {
 
   const Network network_;
   const std::vector<std::vector<int>> layout_;
-  std::map<std::string, std::vector<std::vector<float>>> states_;  // by parameter; gradients lie in memory_ instead
-  bool adds_ = false;                                              // backward adds to the gradients there are
+  std::map<std::string, std::vector<std::vector<float>>> states_;  // by parameter; gradients are in memory_ instead
+  bool adds_ = false;                                              // whether backward adds to existing gradients
   std::set<std::string> begun_;                                    // copies
-  std::vector<std::vector<float>> memory_;                         // of each bucket
+  std::vector<std::vector<float>> memory_;                         // by bucket
   std::vector<Bucket> buckets_;
   const CompileRequest request_;
   std::vector<std::vector<float>> activations_;  // the input, then each layer's output

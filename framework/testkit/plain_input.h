@@ -1,4 +1,4 @@
-// What the plain backend's networks read, and what is made of their results.
+// Input and results of the plain backend's networks.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace millrace::testkit {
 
-// Slots [begin, begin + count) of a batch, through a view, as normalised (count, C, H, W) floats.
+// Slots [begin, begin + count) of a batch, seen through a view, as normalised (count, C, H, W) floats.
 inline std::vector<float> normalised_images(const Network& network, const Batch& batch, std::uint32_t begin, std::uint32_t count,
                                             const View& view) {
   const ImageShape window = batch.window;

@@ -1,4 +1,4 @@
-// Streams and events of the plain backend: everything is done when a call returns.
+// Streams and events of the plain backend: work is done when a call returns.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ class Done : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override {}
-  void then(std::function<void()> done) override { done(); }
+  void then(Callback done) override { done(nullptr); }
 };
 
 class PlainStream : public Stream {

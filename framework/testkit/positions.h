@@ -1,4 +1,5 @@
-// Samples whose pixels know where they are: whether a target, and the map to the source image, follow an image through a stage.
+// Samples whose pixels encode their position: checks that a target, and the map to the source image, follow an image through a
+// stage.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,10 +11,10 @@
 
 namespace millrace::testkit {
 
-// Channel 0 counts rows and channel 1 columns, in eighths of a pixel of the image; what is filled with 0 is darker.
+// Channel 0 counts rows and channel 1 columns, in eighths of a pixel of the image; filled pixels of 0 are darker.
 inline constexpr int kLevelsPerPixel = 8, kFirstLevel = 24;
 
-// Level of the middle of a row or column, where `scale` of them make a pixel of the image. Whole for 1, 2 and 4.
+// Level at the middle of a row or column, with `scale` of them per pixel of the image. Whole for 1, 2 and 4.
 inline std::uint8_t level_of(int at, int scale) {
   return static_cast<std::uint8_t>(kFirstLevel + kLevelsPerPixel * (2 * at + 1 - scale) / (2 * scale));
 }
@@ -37,9 +38,9 @@ inline void show_positions(Sample& sample, ImageShape shape, const TargetSpec& t
   sample.set_target(beside);
 }
 
-// Expects what each pixel of the image covers in the target to have the pixel's level on average, to `tolerance` levels. Pixels
-// with something filled in are passed over, unless the tolerance is 0: then all that they cover is filled as well. Returns how
-// many values were compared.
+// Expects the part of the target under each image pixel to have the pixel's level on average, within `tolerance` levels. Skips
+// partly filled pixels, unless the tolerance is 0: then all that they cover must be filled too. Returns the number of values
+// compared.
 inline int expect_follows(const Sample& sample, double tolerance = 0) {
   const ImageShape shape = sample.image().shape, beside = sample.target().shape;
   const int scale = sample.target_spec().scale;
@@ -65,8 +66,8 @@ inline int expect_follows(const Sample& sample, double tolerance = 0) {
   return compared;
 }
 
-// Expects source_map() to lead from each pixel of the image to the place that its levels tell, to `tolerance` pixels. Pixels with
-// something filled in, and those whose place is beyond the source image, are passed over. Returns how many were compared.
+// Expects source_map() to lead from each pixel of the image to the position that its levels encode, within `tolerance` pixels.
+// Skips partly filled pixels, and those outside the source image. Returns the number compared.
 inline int expect_source_map(const Sample& sample, double tolerance) {
   const SourceMap& source = sample.source_map();
   const ImageShape shape = sample.image().shape;

@@ -1,4 +1,4 @@
-// What tests may ask of a backend on this machine: a processor without AVX-512 has no bf16.
+// Capabilities of a backend on this machine: a processor without AVX-512 has no bf16.
 #pragma once
 
 #include "millrace/backend/backend.h"

@@ -1,4 +1,4 @@
-// For tests of stages that take predictions: a network, a run's folder, and predictions whose values the test gives.
+// For tests of stages that take predictions: a network, a run's folder, and predictions with given values.
 #pragma once
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@ class PredictionsTest : public testing::Test {
     return harness;
   }
 
-  // A share of samples "photos/0.jpg", "photos/1.jpg" ..., from the source's 40th on; the last of its pass. Positions go on from
-  // those of the share that was made before.
+  // A share of samples "photos/0.jpg", "photos/1.jpg" ..., starting at the source's 40th; the last of its pass. Positions
+  // continue from the previous share.
   Ref<Predictions> share(const std::vector<std::vector<float>>& outputs) {
     Ref<Predictions> made = make_ref<Predictions>();
     made->count = static_cast<std::uint32_t>(outputs.size());
@@ -60,14 +60,14 @@ class PredictionsTest : public testing::Test {
     return made;
   }
 
-  // What writing reported.
+  // Errors reported while writing.
   static std::vector<Error> write(Harness& harness, const Ref<Predictions>& share) {
     harness.feed(packet(share, share->step));
     harness.output().wait_until_free();
     return harness.output().errors();
   }
 
-  // The content of a file in the run's folder; empty where there is none.
+  // The content of a file in the run's folder; empty if there is none.
   std::string text_of(const std::string& name) const {
     std::ostringstream text;
     text << std::ifstream(folder_ / name, std::ios::binary).rdbuf();

@@ -1,4 +1,4 @@
-// What the parts of a recording backend share: the checker, the planted faults, and which memory is what.
+// Shared by the parts of a recording backend: the checker, the planted faults, and the names of memory.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace millrace::testkit {
 
-// A batch that a device has yet to read.
+// A batch that a device has not read yet.
 struct PendingRead {
   const std::uint8_t* pixels = nullptr;
   Operation operation;
@@ -32,12 +32,12 @@ class Recorder {
   int host_stream() const { return host_stream_; }
   int next_replica() { return replicas_++; }
 
-  // Whether this call is the one that a planted fault is about.
+  // Whether a planted fault applies to this call.
   bool forget_wait() { return ++waits_ == options_.leave_out_wait; }
   bool release_early() { return ++ingests_ == options_.release_batch_early; }
   bool forget_after() { return ++updates_ == options_.ignore_after; }
 
-  // Device memory by address. Memory without a name is a region of its own.
+  // Device memory by address. Memory without a name is a separate region.
   struct Memory {
     Access access;
     int replica = -1;
@@ -46,10 +46,10 @@ class Recorder {
   void name_gradients(int replica, int bucket, const Bucket& memory);
   Memory find(const float* data, std::size_t elements) const;
 
-  // A batch is about to be read: notes it, and reports work that has still to read other content from the same buffer.
+  // Records the coming read of a batch, and reports pending reads of other content from the same buffer.
   std::shared_ptr<PendingRead> begin_read(const Batch& batch, const Operation& operation);
   void end_read(const std::shared_ptr<PendingRead>& read);
-  void wait_until_reused(const PendingRead& read);  // or a minute
+  void wait_until_reused(const PendingRead& read);  // or for a minute
 
  private:
   const RecordingOptions options_;
@@ -69,9 +69,9 @@ std::string parameters_of(int replica, int bucket);
 std::unique_ptr<Stream> record_stream(std::shared_ptr<Recorder> recorder, std::unique_ptr<Stream> inner, const std::string& name);
 std::unique_ptr<Replica> record_replica(std::shared_ptr<Recorder> recorder, std::unique_ptr<Replica> inner);
 
-// An event at the end of what `queue` has been given so far.
+// An event at the end of `queue`'s current work.
 Ref<RecordedEvent> record_on(TaskQueue& queue, Recorder& recorder, Clock clock);
-// `queue`, which is `stream`, waits for the event of a recording backend or of any other.
+// `queue`, which is `stream`, waits for an event of any backend.
 void wait_on(TaskQueue& queue, Recorder& recorder, int stream, const Ref<Event>& event);
 
 }  // namespace millrace::testkit

@@ -58,7 +58,10 @@ std::string parameters_of(int replica, int bucket) {
 
 Ref<RecordedEvent> record_on(TaskQueue& queue, Recorder& recorder, Clock clock) {
   auto event = make_ref<RecordedEvent>(recorder.checker(), std::move(clock));
-  queue.submit_always([event] { event->signal(); });
+  queue.submit_always([event, &queue] {
+    const std::optional<Error> failure = queue.failure();
+    event->signal(failure ? &*failure : nullptr);
+  });
   return event;
 }
 
@@ -135,7 +138,7 @@ class RecordedStream : public Stream {
   }
   void submit(const std::string& what, const std::vector<MemoryUse>& uses) {
     std::vector<Access> accesses;
-    Recorder::Memory named;  // the first that has a name
+    Recorder::Memory named;  // the first one with a name
     for (const MemoryUse& use : uses) {
       const Recorder::Memory memory = recorder_->find(static_cast<const float*>(use.memory), use.bytes / sizeof(float));
       if (named.replica < 0) named = memory;
@@ -150,7 +153,7 @@ class RecordedStream : public Stream {
   std::unique_ptr<Stream> inner_;
   const std::string stage_;
   const int stream_;
-  TaskQueue queue_;  // last: its thread uses the rest
+  TaskQueue queue_;  // last, since its thread uses the other members
 };
 
 class RecordedDevice : public Device {

@@ -1,17 +1,17 @@
-// An asynchronous device without a device: wraps another backend and behaves as a GPU would.
+// A simulated asynchronous device: wraps another backend and behaves like a GPU.
 //
-// Every replica's stream, and every stream made on a device, is a queue with a thread of its own that waits at random (seeded)
-// before each piece of work. Calls return at once, events complete late, batches are read late. Meanwhile every operation is
-// checked against every other that touches the same gradients or parameters (see recording_order.h), every batch against being
-// refilled while a read of it is pending, and every update against finding another step's gradients. So a training step that runs
-// over it without a violation fits a GPU. Results are those of the wrapped backend, to the bit.
+// Every replica's stream, and every stream made on a device, is a queue with its own thread that waits at random (seeded) before
+// each piece of work. Calls return at once, events complete late, batches are read late. Every operation is checked against all
+// others that touch the same gradients or parameters (see recording_order.h), every batch against refilling while a read of it
+// is pending, and every update against another step's gradients. A training step without a violation is therefore correct on a
+// GPU. Results are exactly those of the wrapped backend.
 //
 //   auto backend = std::make_shared<RecordingBackend>(make_plain_backend(), RecordingOptions{.seed = 7});
 //   ... train ...
 //   for (const Violation& violation : backend->violations()) ADD_FAILURE() << violation.text();
 //
-// Operations are named after the stage that asks for them: "forward_backward.backward", "optimizer.update", and for a stream
-// after its name, as "allreduce.sum".
+// Operations are named after the stage that submits them: "forward_backward.backward", "optimizer.update", and for a stream
+// after its name, such as "allreduce.sum".
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@ struct RecordingOptions {
 
   // Planted faults: the n-th of its kind, counted from 1 over the whole backend in order of submission; 0: none.
   std::uint64_t leave_out_wait = 0;       // Stream::wait does nothing
-  std::uint64_t release_batch_early = 0;  // Replica::ingest lets go of the batch before it has read it
+  std::uint64_t release_batch_early = 0;  // Replica::ingest releases the batch before it has read it
   std::uint64_t ignore_after = 0;         // Replica::update does not wait for `after`
 };
 

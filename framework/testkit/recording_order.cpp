@@ -59,7 +59,7 @@ void OrderChecker::check(Region& region, const Entry& entry, const Clock& clock)
     if (stream < clock.size() && clock[stream] >= earlier.number) continue;
     violations_.push_back({"missing wait", entry.operation, earlier.operation, entry.access.region});
   }
-  // A wait for this operation is a wait for all that it covers.
+  // Waiting for this operation covers all that precede it.
   std::erase_if(region.entries, [&entry](const Entry& earlier) {
     const bool inside = earlier.access.begin >= entry.access.begin && earlier.access.end <= entry.access.end;
     return inside && (entry.access.write || (!earlier.access.write && earlier.stream == entry.stream));

@@ -15,6 +15,7 @@ bool RecordedEvent::complete() const {
 
 void RecordedEvent::wait() const {
   wait_as_device();
+  if (failure_) throw Error(*failure_);
   checker_.seen_by_host(clock_);
 }
 
@@ -23,7 +24,7 @@ void RecordedEvent::wait_as_device() const {
   changed_.wait(lock, [this] { return done_; });
 }
 
-void RecordedEvent::then(std::function<void()> done) {
+void RecordedEvent::then(Callback done) {
   {
     const std::scoped_lock lock(mutex_);
     if (!done_) {
@@ -31,18 +32,20 @@ void RecordedEvent::then(std::function<void()> done) {
       return;
     }
   }
-  done();
+  done(failure_ ? &*failure_ : nullptr);
 }
 
-void RecordedEvent::signal() {
-  std::vector<std::function<void()>> callbacks;
+void RecordedEvent::signal(const Error* failure) {
+  std::vector<Callback> callbacks;
   {
     const std::scoped_lock lock(mutex_);
+    if (done_) return;  // the first one counts
+    if (failure != nullptr) failure_ = *failure;
     done_ = true;
     callbacks.swap(callbacks_);
   }
   changed_.notify_all();
-  for (const std::function<void()>& callback : callbacks) callback();
+  for (const Callback& callback : callbacks) callback(failure);
 }
 
 TaskQueue::TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay)
@@ -71,7 +74,12 @@ void TaskQueue::push(Task task) {
 void TaskQueue::drain() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
-  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+  if (failure_ && !std::exchange(thrown_, true)) throw Error(*failure_);
+}
+
+std::optional<Error> TaskQueue::failure() const {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
 }
 
 void TaskQueue::run() {
@@ -82,7 +90,7 @@ void TaskQueue::run() {
     Task task = std::move(tasks_.front());
     tasks_.pop_front();
     busy_ = true;
-    const bool skip = failed_ && !task.always;
+    const bool skip = failure_ && !task.always;
     lock.unlock();
     try {
       if (!skip) {
@@ -90,13 +98,13 @@ void TaskQueue::run() {
             std::chrono::microseconds(random_() % static_cast<std::uint64_t>(longest_delay_.count() + 1)));
         task.run();
       }
-      task.run = nullptr;  // lets go of what it held before anybody is told that the queue is empty
+      task.run = nullptr;  // releases its captures before waiters learn that the queue is empty
       lock.lock();
     } catch (...) {
+      Error error = current_error();
       task.run = nullptr;
       lock.lock();
-      if (!failed_) error_ = std::current_exception();
-      failed_ = true;
+      if (!failure_) failure_ = std::move(error);
     }
     busy_ = false;
     changed_.notify_all();

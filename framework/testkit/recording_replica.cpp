@@ -8,7 +8,7 @@
 namespace millrace::testkit {
 namespace {
 
-// What a device reads of a batch.
+// The parts of a batch that a device reads.
 std::uint64_t content_hash(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
   std::uint64_t hash = combine(batch.epoch, batch.step);
   const auto add = [&](const auto* items, std::size_t each) {
@@ -21,7 +21,7 @@ std::uint64_t content_hash(const Batch& batch, std::uint32_t begin, std::uint32_
     add(batch.second_labels, 1);
     add(batch.shares, 1);
   }
-  for (std::uint32_t n = begin; n < begin + count; ++n) {  // field by field: padding has no value
+  for (std::uint32_t n = begin; n < begin + count; ++n) {  // field by field: padding is undefined
     const AugmentationRecord& record = batch.records[n];
     const std::int32_t fields[] = {record.x, record.y, record.step_x, record.step_y, static_cast<std::int32_t>(record.border)};
     hash = hash_bytes(record.fill, sizeof record.fill, hash_bytes(fields, sizeof fields, hash));
@@ -93,11 +93,12 @@ class RecordedReplica : public Replica {
     }
     run([this, filled] {
       inner_->backward([filled](int bucket, Ref<Event> done) {
-        done->then([event = filled[static_cast<std::size_t>(bucket)]] { event->signal(); });
+        done->then([event = filled[static_cast<std::size_t>(bucket)]](const Error* failure) { event->signal(failure); });
       });
     });
-    queue_.submit_always([filled] {  // after an error nothing may wait for ever
-      for (const Ref<RecordedEvent>& event : filled) event->signal();
+    queue_.submit_always([this, filled] {  // after an error nothing may wait for ever
+      const std::optional<Error> failure = queue_.failure();
+      for (const Ref<RecordedEvent>& event : filled) event->signal(failure ? &*failure : nullptr);
     });
     for (std::size_t b = 0; b < filled.size(); ++b) ready(static_cast<int>(b), filled[b]);
   }
@@ -233,7 +234,7 @@ class RecordedReplica : public Replica {
     const Operation operation{name, batch->step, index_, -1};
     const std::shared_ptr<PendingRead> pending = recorder_->begin_read(*batch, operation);
     if (recorder_->release_early()) {
-      // The fault is one of order alone: what is read late is a copy, so that it stays defined what is read.
+      // Only the order is faulty: the late read uses a copy, so that its content is defined.
       run([this, copy = copy_of(*batch), begin, count, read, pending] {
         recorder_->wait_until_reused(*pending);
         read(copy, begin, count);
@@ -261,8 +262,8 @@ class RecordedReplica : public Replica {
   const int index_;
   const int stream_;
   std::uint64_t step_ = 0;
-  std::size_t filled_ = 0;  // buckets of the present pass
-  TaskQueue queue_;         // last: its thread uses the rest
+  std::size_t filled_ = 0;  // in the current pass
+  TaskQueue queue_;         // last, since its thread uses the other members
 };
 
 }  // namespace

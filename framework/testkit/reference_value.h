@@ -1,4 +1,4 @@
-// The formula that fills the tensors of tests/reference, whose README explains it.
+// The formula that fills the tensors of tests/reference, explained in its README.
 #pragma once
 
 #include <cstdint>

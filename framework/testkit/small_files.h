@@ -1,4 +1,4 @@
-// A disk that is full, as a program sees one: the system takes no more than so many bytes of a file.
+// Simulates a full disk: the system limits the size of files.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 namespace millrace::testkit {
 
-// While it lives, writing beyond so many bytes of a file fails with "File too large"; what fits is written.
+// While it lives, writing beyond this size fails with "File too large"; the part that fits is written.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

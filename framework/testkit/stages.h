@@ -1,7 +1,7 @@
-// Small stages that stand in for real ones, and stages that make trouble: for tests of the graph and of other stages.
+// Small replacements for real stages, and stages that cause trouble: for tests of the graph and of other stages.
 //
-// Each is a stage type like any other (`StageTypeAccess::make<Jitter>()`, or by name after add_stages()). Those that take any
-// payload carry ImageChunk unless over() says otherwise.
+// Each is a normal stage type (`StageTypeAccess::make<Jitter>()`, or by name after add_stages()). Those that take any payload
+// carry ImageChunk unless changed by over().
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class CountingSource : public Source {
   struct Params {
     SourceParams sampling;
     std::int64_t size = 32, classes = 10;
-    std::int64_t bad_every = 0;  // each index that is a multiple of this (but for 0) is bad content
+    std::int64_t bad_every = 0;  // indices that are multiples of this (except 0) have bad content
     std::int64_t fails_at = -1;  // reading this index fails with `failure`
     std::string failure = "storage";
     std::int64_t sleep_microseconds = 0;  // in each read
@@ -63,7 +63,7 @@ class Paint : public SampleTransform {
   Params params_;
 };
 
-// Counts samples into batches, replaces bad ones (or gives them weight 0). What `batch` does, in its smallest form.
+// Counts samples into batches, and replaces bad ones (or gives them weight 0): a minimal `batch`.
 class CountingBatcher : public Batcher {
  public:
   struct Params {
@@ -81,7 +81,7 @@ class CountingBatcher : public Batcher {
   StageSite site_;
 };
 
-// A serial, stepwise end of the line: notes each batch, and can be told what to do with it.
+// A serial, stepwise end of the line: records each batch, and can be given a function to call.
 class BatchLog : public Stage {
  public:
   struct Params {
@@ -107,7 +107,7 @@ class BatchLog : public Stage {
   std::vector<Entry> entries_;
 };
 
-// Passes packets on after a random short sleep, or at once: attacks everything that relies on an order it was not promised.
+// Passes packets on after a random short sleep, or at once: attacks code that relies on an order without a guarantee.
 class Jitter : public Stage {
  public:
   struct Params {
@@ -131,10 +131,10 @@ class Turnstile : public Stage {
   Turnstile(const Params&, const StageSite&) {}
   void process(int port, Packet packet, Output& output) override;
 
-  std::size_t wait_for(std::size_t packets);  // until this many are kept; returns how many are
-  void release(std::size_t packets);          // lets the oldest ones go, on this thread
-  void let_all_pass();                        // lets all go, now and from now on
-  void stop() noexcept override;              // drops what is kept
+  std::size_t wait_for(std::size_t packets);  // waits until this many are kept; returns their number
+  void release(std::size_t packets);          // releases the oldest ones, on this thread
+  void let_all_pass();                        // releases all, now and from now on
+  void stop() noexcept override;              // drops the kept packets
 
  private:
   struct Kept {
@@ -148,7 +148,7 @@ class Turnstile : public Stage {
   bool open_ = false;
 };
 
-// Passes packets on, but for one, or some by chance: there it throws.
+// Passes packets on, but throws at one, or at random ones.
 class Fault : public Stage {
  public:
   struct Params {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Holds image_folder() and folders of examples, and goes with the process that made it.
+// Holds image_folder() and folders of examples; removed with the process that made it.
 const fs::path& working_folder() {
   struct Folder {
     fs::path path;
@@ -116,7 +116,7 @@ Value plausible(const ParamInfo& info) {
   const Value integer(static_cast<std::int64_t>(in_range(info, 4))), number(in_range(info, 0.5));
   const Value text(!info.choices.empty()        ? info.choices.front()
                    : asks_for_a_path(info.name) ? image_folder().string()
-                   : info.name == "layer"       ? std::string("relu")  // of small_network()
+                   : info.name == "layer"       ? std::string("relu")  // for small_network()
                                                 : std::string("a"));
   if (info.type == "integer") return integer;
   if (info.type == "number") return number;

@@ -1,4 +1,4 @@
-// Made-up input for stages that are not known here: parameters from their declarations, samples from their ports.
+// Generated input for unknown stages: parameters from their declarations, samples from their ports.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,15 @@ namespace millrace::conformance {
 inline constexpr ImageShape kImage{8, 8, 3};
 inline constexpr std::uint32_t kSamples = 24;
 
-// A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG). The first
-// has `level`, and each next one `step` more.
+// A grey JPEG file, 8 x 8 blocks of one level each (baseline, written without a library). The first has `level`, and each next
+// one `step` more.
 std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level, int step = 0);
 
-// A folder with two classes of images, made once: first/0.jpg ...; beside the classes lies what write_archives() writes.
-// It goes with the process that made it; processes forked from that one may use it.
+// A folder with two classes of images, made once: first/0.jpg ...; next to the classes are the files of write_archives().
+// Removed with the process that made it; processes forked from that one may use it.
 const std::filesystem::path& image_folder();
 
-// What ${folder} of a StageExample is: a folder of its own that `files` fills, and that goes with this; without `files`
-// image_folder().
+// The value of ${folder} in a StageExample: a separate folder with `files`, removed with this; without `files` image_folder().
 class ExampleFolder {
  public:
   explicit ExampleFolder(void (*files)(const std::string& folder));
@@ -42,16 +41,16 @@ class ExampleFolder {
   bool is_own_;
 };
 
-// The table of an example. Returns what is wrong with it; "" for nothing.
+// Reads the table of an example. Returns the mistake, or "".
 std::string read_example(const StageExample& example, const std::filesystem::path& folder, Value& table);
 
-// Files of many samples, one of each format: tar, CIFAR-10, IDX.
+// Files that hold many samples, one of each format: tar, CIFAR-10, IDX.
 void write_archives(const std::filesystem::path& folder);
 
-// A value that the parameter should accept: in its range, one of its choices, a folder of images where it asks for a path.
+// A probably valid value: in its range, one of its choices, or a folder of images for a path.
 Value plausible(const ParamInfo& info);
 
-// A context as a pipeline on small images would give it, with two devices' replicas where `with_replicas`.
+// The context of a pipeline on small images, with two devices' replicas if `with_replicas`.
 class Bench {
  public:
   Bench(const Registry& registry, bool with_replicas, ImageShape image = kImage);
@@ -66,18 +65,18 @@ class Bench {
   StepContext context_;
 };
 
-// The smallest table that the stage can be made from: what it requires, or that and one more parameter. Nothing when none
-// is accepted; `why` then holds the last refusal.
+// The smallest table from which the stage can be made: its required keys, or those and one more. Empty if none is accepted;
+// `why` then holds the last refusal.
 std::optional<Value> workable_table(const StageType& type, const StepContext& context, std::string& why);
-// Why the stage is not made from the table; "" where it is.
+// Why the stage cannot be made from the table, or "".
 std::string refusal(const StageType& type, const Value& table, const StepContext& context);
 
-// The optimizer with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
+// The optimizer with its defaults; and, if accepted, with every number at 0.5 and every switch on.
 std::vector<std::shared_ptr<const Optimizer>> workable_optimizers(const OptimizerType& type);
 
-// What the stage's first input port takes: an encoded image, or pixels that differ from slot to slot.
+// Input for the stage's first port: an encoded image, or pixels that differ from slot to slot.
 void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload, ImageShape image = kImage);
-// A batch whose slots hold what the stage's first input port takes: encoded images, or pixels that differ from slot to slot.
+// A batch whose slots suit the stage's first port: encoded images, or pixels that differ from slot to slot.
 Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples, ImageShape image = kImage);
 
 }  // namespace millrace::conformance

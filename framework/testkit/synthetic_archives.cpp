@@ -1,4 +1,4 @@
-// The smallest files of the formats that hold many samples in one, for the sources that read them.
+// The smallest files of formats that hold many samples, for their sources.
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -10,7 +10,7 @@ namespace {
 
 void write(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
-// A member of a tar archive, as POSIX lays it out.
+// A member of a tar archive, in POSIX format.
 std::string tar_member(const std::string& name, const std::string& content) {
   std::string header(512, '\0');
   std::snprintf(header.data(), 100, "%s", name.c_str());
@@ -34,7 +34,7 @@ void write_archives(const std::filesystem::path& folder) {
   }
   write(folder / "samples.tar", tar + std::string(1024, '\0'));
 
-  std::string cifar;  // of CIFAR-10: a label and 3 x 32 x 32 values
+  std::string cifar;  // CIFAR-10: a label and 3 x 32 x 32 values
   for (int i = 0; i < 6; ++i) cifar += static_cast<char>(i % 2) + std::string(3072, static_cast<char>(30 * i));
   write(folder / "data_batch_1.bin", cifar);
 

@@ -26,7 +26,7 @@ class Writer {
  private:
   void flush_byte() {
     out_.push_back(static_cast<std::uint8_t>(pending_));
-    if ((pending_ & 0xffU) == 0xffU) out_.push_back(0);  // a byte 0xff of data is no marker
+    if ((pending_ & 0xffU) == 0xffU) out_.push_back(0);  // a data byte 0xff is not a marker
     pending_ = 0;
     filled_ = 0;
   }

@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *kEntry = "best", *kStep = "step";  // of a file's metadata
+constexpr const char *kEntry = "best", *kStep = "step";  // keys of a file's metadata
 
-// "": the file cannot be read, or does not say.
+// "" if the file cannot be read, or lacks the key.
 std::string entry_of(const fs::path& file, const char* key) {
   try {
     const auto metadata = read_tensors_metadata(file.string());
@@ -29,7 +29,7 @@ std::string entry_of(const fs::path& file, const char* key) {
   }
 }
 
-// Where the weights lie when they are set aside: branches may have their best at the same step.
+// The name of weights that are set aside: branches may have their best at the same step.
 fs::path name_aside(const fs::path& file, const Best& best) {
   for (int attempt = 1;; ++attempt) {
     const std::string number = attempt == 1 ? "" : fmt::format(".{}", attempt);
@@ -39,7 +39,7 @@ fs::path name_aside(const fs::path& file, const Best& best) {
   }
 }
 
-// ", but 'model.safetensors'": a file of weights that other programs leave in a folder of theirs.
+// ", but 'model.safetensors'": a file of weights that other programs write into their folders.
 std::string others_in(const fs::path& folder) {
   std::string first;
   std::error_code ignored;

@@ -1,5 +1,4 @@
-// The files of weights in a run's folder, and what they say of themselves: of which step they are, and the best ones of which
-// figure and value.
+// The files of weights in a run's folder and their metadata: the step and, for the best ones, the metric and its value.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +11,26 @@ namespace millrace {
 
 inline constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
 
-// The best weights in the folder of a run, or else the last ones. Throws Error(usage) where there are none.
+// The best weights in the folder of a run, or else the last ones. Throws Error(usage) if there are none.
 std::filesystem::path weights_of_run(const std::filesystem::path& folder);
 
 struct Best {
   std::string figure;      // "validate.loss"
-  std::uint64_t step = 0;  // done when the figure had this value
+  std::uint64_t step = 0;  // steps done when the metric had this value
   double value = 0;
   friend bool operator==(const Best&, const Best&) = default;
 };
 
-// As metadata of the file.
+// For the file's metadata.
 std::map<std::string, std::string> metadata_of(const Best& best);
-// Nothing: there is no such file, it cannot be read, or it does not say.
+// Empty if the file is missing, unreadable, or without these metadata.
 std::optional<Best> best_in(const std::filesystem::path& file);
 
-// The same of the last weights. Nothing, too: an earlier version has written them.
+// Likewise for the last weights. Empty also if an earlier version wrote them.
 std::map<std::string, std::string> metadata_of_last(std::uint64_t step);
 std::optional<std::uint64_t> last_step_in(const std::filesystem::path& file);
 
-// Weights of an abandoned branch of the run: gives the file the name "best-step-800.safetensors", and returns it. Throws
-// Error(storage).
+// Renames weights of an abandoned branch of the run to "best-step-800.safetensors", and returns the path. Throws Error(storage).
 std::filesystem::path set_aside(const std::filesystem::path& file, const Best& there);
 
 }  // namespace millrace

@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // of a SHA-256
-constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, but for the hash before it
+constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // digits of a SHA-256
+constexpr std::size_t kLongestName = 100;                  // maximum name in the cache folder, after the hash
 
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -41,7 +41,7 @@ std::string_view last_part(std::string_view url) {
   return url.substr(url.rfind('/') + 1);  // npos + 1 is 0
 }
 
-// Holds others off while it lives. Where a file system has no locks, two processes may fetch the same file: no harm but the time.
+// Excludes other processes. Without locks in a file system, two processes may fetch the same file, which only costs time.
 class FileLock {
  public:
   FileLock(const std::string& path, const std::function<void()>& waits) {
@@ -84,10 +84,10 @@ class Fetch {
                         [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", url_)); });
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
-      if (is_expected(sum_of(path))) return path;  // else a good file takes its place, if there is one: the sum may be wrong
+      if (is_expected(sum_of(path))) return path;  // else it is replaced if a good file arrives: the sum may be wrong
       doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
     }
-    require_sha256();  // not after a long wait
+    require_sha256();  // not only after a long wait
     doing_(fmt::format("fetching the weights '{}'", url_));
     ByteBuffer bytes;
     storage.read(url_, bytes);
@@ -106,7 +106,7 @@ class Fetch {
          url_);
   }
 
-  // Empty when it is compared with nothing, or when the file cannot be read: who reads it says why.
+  // Empty if there is nothing to compare with, or the file is unreadable, which its reader reports.
   std::string sum_of(const std::string& path) const {
     if (expected_.empty()) return {};
     require_sha256();
@@ -129,7 +129,7 @@ class Fetch {
   const std::string& url_;
   const Registry& registry_;
   const std::function<void(std::string)>& doing_;
-  std::string expected_;  // the beginning of the sum, or all of it; empty: any
+  std::string expected_;  // the sum or its beginning; empty: any
   const char* who_ = "";
 };
 
@@ -155,7 +155,7 @@ std::string cached_weights(const std::string& url) {
          url);
   }
   std::string name(last_part(url));
-  if (name.size() > kLongestName) name.erase(0, name.size() - kLongestName);  // the ending stays
+  if (name.size() > kLongestName) name.erase(0, name.size() - kLongestName);  // keeps the extension
   std::ranges::replace_if(
       name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-' && c != '_'; }, '_');
   return (folder / fmt::format("{:016x}-{}", hash_text(url), name)).string();

@@ -1,4 +1,4 @@
-// Weights that a URL names: fetched once into the user's cache folder, and read from there ever after.
+// Weights from a URL: fetched once into the user's cache folder, and read from there afterwards.
 #pragma once
 
 #include <functional>
@@ -9,28 +9,26 @@
 
 namespace millrace {
 
-// Whether `weights` is a URL of another storage than "file".
+// Whether `weights` is a URL of a storage other than "file".
 bool is_remote(std::string_view weights);
 
-// The beginning of a SHA-256 in a file's name, as torchvision names its files: "f37072fd" of
-// "https://host/resnet18-f37072fd.pth". Lower case, at least eight digits; empty where the name has none.
+// The beginning of a SHA-256 in a file's name, in torchvision's form: "f37072fd" in "https://host/resnet18-f37072fd.pth". Lower
+// case, at least eight digits; empty if there is none.
 std::string hash_in_name(std::string_view url);
 
-// Where the file of `url` lies in the cache folder: weights/HASH-NAME, with a hash of the URL. Throws Error(usage) without a
-// folder.
+// Path of `url` in the cache folder: weights/HASH-NAME, with a hash of the URL. Throws Error(usage) without a folder.
 std::string cached_weights(const std::string& url);
 
 struct WeightsRequest {
-  std::string weights;  // a path, file:///path, or any URL that a storage reads
-  std::string sha256;   // that the file must have, 64 hexadecimal digits; empty: any
+  std::string weights;  // a path, file:///path, or any URL of a storage
+  std::string sha256;   // expected sum, 64 hexadecimal digits; empty: any
 };
 
-// The path of a local file that holds these weights. What is remote is fetched unless it is in the cache folder, and appears
-// there whole or not at all; of several processes one fetches, and the others wait for it. Then the file's SHA-256 is compared
-// with the one given or, for what is remote, with hash_in_name(). `doing` is told what takes time. A file in
-// the cache whose sum is another one is damaged, or was another one on the server: it is fetched again. Throws Error(data) that
-// names both sums when they differ then, and keeps nothing. Throws Error(usage) when there is no storage for the URL,
-// no cache folder, or no SHA-256 in this build; and what the storage throws.
+// The path of a local file with these weights. Fetches a remote file unless it is in the cache folder, where it appears whole or
+// not at all; if several processes need it, one fetches and the others wait. Then compares the file's SHA-256 with the given one
+// or, for a remote file, with hash_in_name(). `doing` receives slow activities. A cached file with another sum is damaged, or
+// has changed on the server: it is fetched again. Throws Error(data) with both sums if they still differ, and keeps nothing.
+// Throws Error(usage) without a storage for the URL, a cache folder, or SHA-256 in this build; and the storage's errors.
 std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What is fetched from where is asked of a storage that counts; tests/storage_http has a server.
+// Fetching is observed by a storage that counts; tests/storage_http has a server.
 #include "weight_files/fetched_weights.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class FetchedWeights : public testing::Test {
   std::string said_;
 };
 
-// sha256sum of what CountingStorage gives.
+// sha256sum of CountingStorage's content.
 const std::string kSum = "9a129038d9a00aed0cf6a7ea059ca50a813449061ab87848cf1a13eafdf33b2c";
 
 TEST(HashInName, IsThatOfTorchvision) {

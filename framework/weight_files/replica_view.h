@@ -1,4 +1,4 @@
-// The replicas of a run, for what reads and writes their values.
+// The replicas of a run, for readers and writers of their values.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace millrace {
 
-// Everything that it points to outlives it.
+// All referenced objects outlive it.
 struct ReplicaView {
   const Network& network;
-  const std::vector<std::unique_ptr<Replica>>& replicas;  // of this process, one at least
-  const std::vector<std::unique_ptr<Device>>& devices;    // of each of them
+  const std::vector<std::unique_ptr<Replica>>& replicas;  // in this process, at least one
+  const std::vector<std::unique_ptr<Device>>& devices;    // one per replica
   const std::vector<std::string>& copies;                 // CompileRequest::copies
   const std::string& evaluated;                           // CompileRequest::evaluated
   const std::vector<double>& load;                        // shares of all replicas; empty: equal
-  std::size_t first_replica = 0, all_replicas = 0;        // of all processes
-  Group* group = nullptr;                                 // the processes with the other replicas; null: there are none
+  std::size_t first_replica = 0, all_replicas = 0;        // in all processes
+  Group* group = nullptr;                                 // the processes with the other replicas; null: there is one
 };
 
 }  // namespace millrace

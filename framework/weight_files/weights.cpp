@@ -59,7 +59,10 @@ void save_weights_file(const std::string& path, const Network& network, const We
 
 WeightsFile::WeightsFile(const Network& network, Fetch fetch, std::map<std::string, std::string> metadata)
     : fetch_(std::move(fetch)), metadata_(std::move(metadata)) {
-  for (const Parameter& parameter : network.parameters) tensors_.push_back({parameter.name, "F32", parameter.shape});
+  for (const Parameter& parameter : network.parameters) {
+    tensors_.push_back({parameter.stored_name.empty() ? parameter.name : parameter.stored_name, "F32",
+                        parameter.stored_shape.rank() == 0 ? parameter.shape : parameter.stored_shape});
+  }
   metadata_["format"] = "pt";
   metadata_["network"] = network.name;
 }
@@ -86,7 +89,7 @@ std::map<std::string, std::string> metadata_of(const std::vector<std::string>& c
 }
 
 std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata) {
-  constexpr std::size_t kLongest = std::size_t{8} << 20;  // of their names
+  constexpr std::size_t kLongest = std::size_t{8} << 20;  // total length of their names
   const auto found = metadata.find("classes");
   if (found == metadata.end() || found->second.size() > kLongest) return {};
   const Json names = Json::parse(found->second, nullptr, false);
@@ -97,7 +100,7 @@ std::vector<std::string> classes_from(const std::map<std::string, std::string>& 
 
 namespace {
 
-// Replicas may have shares of different size, and so plans of their own.
+// Replicas may have shares of different size, and so different plans.
 std::string plans_key(const DeviceInfo& device, std::size_t replica) {
   return fmt::format("plans of {}: {}, replica {}", device.backend, device.name, replica);
 }

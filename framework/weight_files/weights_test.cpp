@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "millrace/error.h"
+#include "network/transfer.h"
 
 namespace millrace {
 namespace {
@@ -25,7 +26,7 @@ TEST(WeightedMean, IsThatOfTheReplicasThatHaveSeenImages) {
   const std::vector<std::vector<float>> copies = {{1, 0.1F}, {4, 0.7F}, {9, 0.3F}};
   EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, {}), (std::vector<float>{2.5F, 4}));
   EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, std::vector<double>{3, 1}), (std::vector<float>{1.75F, 3}));
-  EXPECT_EQ(weighted_mean(copies, std::vector<double>{0, 3, 0}), copies[1]);  // bit for bit
+  EXPECT_EQ(weighted_mean(copies, std::vector<double>{0, 3, 0}), copies[1]);  // exactly equal
   EXPECT_EQ(weighted_mean({copies[1], copies[1], copies[1]}, {}), copies[1]);
 }
 
@@ -72,6 +73,25 @@ TEST_F(WeightsFileTest, HasTheValuesAsTheyAreWhenItIsWrittenOrKept) {
   EXPECT_EQ(read_tensors(path()).tensors[1].values, (std::vector<float>{5, 6}));
 }
 
+// PyTorch's load_state_dict() is strict about names and shapes.
+TEST_F(WeightsFileTest, GoesBackToPyTorchAndComesAgain) {
+  Layer& scale = network_.layers.emplace_back();
+  scale.name = "a";
+  scale.parameters = {0};
+  network_.parameters[0].stored_name = "a";
+  network_.parameters[0].stored_shape = {2, 1, 1};
+  network_.parameters[1].shape = {1, 2, 1, 1};
+  network_.parameters[1].stored_shape = {1, 2};
+  file().write(path());
+  const TensorFile read = read_tensors(path());
+  ASSERT_EQ(read.tensors.size(), 2U);
+  EXPECT_EQ(read.tensors[0].name, "a");
+  EXPECT_EQ(read.tensors[0].shape, (Shape{2, 1, 1}));
+  EXPECT_EQ(read.tensors[1].name, "b.weight");
+  EXPECT_EQ(read.tensors[1].shape, (Shape{1, 2}));
+  EXPECT_EQ(load_weights({.file = path(), .fresh = {}, .rename = {}}, network_), values_);
+}
+
 TEST_F(WeightsFileTest, IsNotWrittenWithValuesThatAreNotFinite) {
   file().write(path());
   values_[1][0] = std::nanf("");
@@ -96,7 +116,7 @@ TEST(Plans, AreThoseOfTheReplicaElseOfItsModelElseOfItsBackend) {
   EXPECT_EQ(plans_for(device("cuda", "H100"), 1, metadata), "second");
   EXPECT_EQ(plans_for(device("cuda", "H100"), 3, metadata), "first");
   EXPECT_EQ(plans_for(device("cuda", "L4"), 0, metadata), "third");
-  EXPECT_EQ(plans_for(device("cuda", "A100"), 0, metadata), "first");  // which will say that it is another's
+  EXPECT_EQ(plans_for(device("cuda", "A100"), 0, metadata), "first");  // the backend will report that it belongs to another
   EXPECT_EQ(plans_for(device("rocm", "MI300"), 0, metadata), "");
   EXPECT_EQ(plans_for(device("cuda", "H100"), 0, {}), "");
 }

@@ -20,7 +20,7 @@ void WeightsWriter::exchange() {
   }
 }
 
-// `use` reads the values from the replicas while it writes them.
+// `use` reads the replicas' values while it writes them.
 void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>& use, const Metadata& more) {
   if (!setting_.writes) return;
   Metadata metadata = setting_.metadata();
@@ -77,7 +77,7 @@ std::string WeightsWriter::save_last(std::uint64_t step) {
   return file;
 }
 
-// False: the disk does not take them, and they wait.
+// False if the disk failed; the weights are kept.
 bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
   waiting_.reset();
   try {
@@ -121,7 +121,7 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
   std::error_code ignored;
   const bool says_nothing = !there && fs::exists(path, ignored);
   if (there == known || says_nothing) return;
-  // Those of a later step come again: the disk has taken them, and not their checkpoint.
+  // A later step will repeat: its weights are on the disk, but its checkpoint is not.
   const bool is_later = there && known && there->figure == known->figure && there->step > known->step;
   if (is_later && !rewinds_history) return;
   const bool is_other = there && there->figure != figure;

@@ -1,4 +1,4 @@
-// The files of weights that a run writes: the last ones, those that somebody asks for, and the best ones.
+// The files of weights that a run writes: the last ones, requested ones, and the best ones.
 #pragma once
 
 #include <filesystem>
@@ -15,50 +15,51 @@
 
 namespace millrace {
 
-// The thread of the run calls it. That which writes checkpoints may call export_best() and retry_best() while the other one
+// Used by the run's thread. The thread that writes checkpoints may call export_best() and retry_best() while the other one
 // saves.
 //
-// Best weights that the disk does not take wait in memory, until they can be written or better ones are found.
+// If the disk fails, the best weights are kept in memory until they can be written or better ones are found.
 class WeightsWriter {
  public:
   using Metadata = std::map<std::string, std::string>;
   struct Setting {
-    std::filesystem::path folder;  // of the run; "": this process writes nothing
-    std::filesystem::path rescue;  // a folder for what that one does not take at the end; "": a new one among temporary files
-    bool writes = true;            // some process of the run writes weights
-    bool tells_exports = false;    // export_best() tells what it has written, as the others do; else its checkpoint says it
+    std::filesystem::path folder;  // the run's; "": this process writes nothing
+    std::filesystem::path rescue;  // a folder for final files if that one fails; "": a new temporary folder
+    bool writes = true;            // whether any process of the run writes weights
+    bool tells_exports = false;    // whether export_best() reports its files, like other calls; else the checkpoint reports them
     std::function<Metadata()> metadata;
-    std::function<Error(const Error& error)> advise;  // adds what to do about values that are not finite
+    std::function<Error(const Error& error)> advise;  // adds advice to errors about non-finite values
     std::function<void(std::string text)> warn;
-    // Tells of best weights that are written, or why they are not ("": they are).
+    // Reports best weights that were written, or the reason why not ("" if they were).
     std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
   };
   WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}
 
-  // Writes the weights that other graphs see, from the replicas. All processes call it. Returns the file; "": this process writes
-  // none. Throws Error(storage), and Error(run) for values that are not finite.
+  // Writes the weights used by other graphs, from the replicas. All processes call it. Returns the file; "" if this process
+  // writes none. Throws Error(storage), and Error(run) for non-finite values.
   std::string save(const std::string& name);
-  // save() at the end of a run, after `step`. Files that the run's folder does not take go to the rescue; lost() says so.
+  // save() at the end of a run, after `step`. If the run's folder fails, files go to the rescue folder; lost() reports it.
   std::string save_last(std::uint64_t step);
 
   // In a run without checkpoints: writes the best weights from the replicas. All processes call it.
   void save_best(const Best& best);
-  // In a run with checkpoints: writes the best weights from values of a checkpoint. Their metadata are those of the last
-  // prepare_export(), which the thread of the run calls.
+  // In a run with checkpoints: writes the best weights from a checkpoint's values, with the metadata of the last
+  // prepare_export(), which the run's thread calls.
   void prepare_export() { export_metadata_ = setting_.metadata(); }
   void export_best(const Best& best, const WeightsFile::Fetch& values);
   std::filesystem::path best_path() const;
-  std::optional<Best> best_there() const { return best_in(best_path()); }  // what best.safetensors says
-  // In a resumed run: makes best.safetensors the best that its checkpoint knows. `values`: of that one; none: they are nowhere.
-  // Best weights of an abandoned branch, or by another figure than run.best (`figure`; "": it names none), are set aside.
+  std::optional<Best> best_there() const { return best_in(best_path()); }  // the metadata of best.safetensors
+  // In a resumed run: makes best.safetensors match its checkpoint's best. `values`: of that best; none if they are lost. Sets
+  // aside best weights of an abandoned branch, or of a metric other than run.best (`figure`; "": there is none).
   void resume_best(const std::string& figure, const std::optional<Best>& known, const std::optional<WeightsFile::Fetch>& values,
                    bool rewinds_history);
-  void retry_best();  // tries those that wait again
-  // For the last time: what is not written then is lost(). Returns what this call adds to that. REQUIRES: no checkpoint is being
+  void retry_best();  // retries the kept ones
+  // The last attempt: lost() describes what was not written. Returns the addition to lost(). REQUIRES: no checkpoint is being
   // written.
   std::string finish_best();
 
-  const std::string& lost() const { return lost_; }  // what is not written, why, and where it is instead; "": all is
+  // Files that were not written, why, and where they are instead; "" if there are none.
+  const std::string& lost() const { return lost_; }
 
  private:
   struct Waiting {
@@ -70,15 +71,15 @@ class WeightsWriter {
   void exchange();
   void write(const WeightsFile& weights, const std::filesystem::path& path) const;
   bool write_best(const Best& best, WeightsFile weights);
-  // Returns what it adds to lost().
+  // Returns the addition to lost().
   std::string rescue(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
 
   const ReplicaView view_;
   const Setting setting_;
   Metadata export_metadata_;
   std::optional<Waiting> waiting_;
-  bool told_ = false;             // that best weights wait
-  std::filesystem::path rescue_;  // that was used; "": none yet
+  bool told_ = false;             // reported that best weights are kept
+  std::filesystem::path rescue_;  // the one in use; "": none yet
   std::string lost_;
 };
 

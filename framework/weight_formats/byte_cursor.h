@@ -1,4 +1,4 @@
-// Little-endian figures from bytes that are not trusted, one after the other.
+// Reads little-endian numbers from untrusted bytes, in sequence.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace millrace {
 
 class ByteCursor {
  public:
-  // `what`: whose bytes these are, in messages, such as "the pickle". Both must outlive the cursor.
+  // `what`: name of the bytes in messages, such as "the pickle". Both must outlive the cursor.
   ByteCursor(std::string_view bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
   std::size_t at() const { return at_; }

@@ -138,7 +138,7 @@ class Unpickler {
   bool object(std::uint8_t opcode) {
     switch (opcode) {
       case 0x80: return protocol(from_.u8());
-      case 0x95: from_.u64(); return true;  // the length of what follows
+      case 0x95: from_.u64(); return true;  // the length of the frame
       case 'c': {
         const std::string_view module = from_.line(), name = from_.line();
         return function(module, name);
@@ -157,7 +157,7 @@ class Unpickler {
 
   bool long_integer() {
     const std::string_view bytes = from_.text(from_.u8());
-    if (bytes.size() > 8) return push_number(Kind::real, 0);  // such as a seed; no tensor is described by it
+    if (bytes.size() > 8) return push_number(Kind::real, 0);  // such as a seed; it does not describe a tensor
     std::uint64_t value = !bytes.empty() && (bytes.back() & 0x80) != 0 ? ~std::uint64_t{0} : 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     return push_number(Kind::integer, static_cast<std::int64_t>(value));
@@ -209,7 +209,7 @@ class Unpickler {
     return push(std::move(made));
   }
 
-  // Keys and values of an OrderedDict. Python 2 hands them over as a list of pairs.
+  // Keys and values of an OrderedDict. Python 2 passes them as a list of pairs.
   std::vector<int> pairs_of(const PickleNode& arguments) {
     if (arguments.items.empty()) return {};
     const PickleNode& list = made_.at(arguments.items[0]);
@@ -234,7 +234,7 @@ class Unpickler {
   std::vector<int> stack_;
   std::vector<std::size_t> marks_;  // sizes of the stack
   std::map<std::size_t, int> memo_;
-  std::size_t copied_ = 0;  // from one list to several tables
+  std::size_t copied_ = 0;  // items copied from lists into several tables
 };
 
 }  // namespace

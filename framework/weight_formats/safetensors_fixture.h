@@ -1,4 +1,4 @@
-// Safetensors files put together byte by byte: for tests, and as seeds of the fuzz target.
+// Builds safetensors files byte by byte: for tests, and as seeds of the fuzz target.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline std::string file_of(const std::string& header, const std::string& values)
   return length_bytes(header.size()) + header + values;
 }
 
-// A tensor's line in the header; `shape` as JSON has it.
+// A tensor's entry in the header; `shape` in JSON.
 struct Line {
   std::string name, type, shape;
   std::uint64_t begin = 0, end = 0;
@@ -35,7 +35,7 @@ inline std::string header_of(const std::vector<Line>& lines) {
   return header + "}";
 }
 
-// 44 bytes of values: a matrix, a vector in half precision, a number, and an integer that is not read.
+// 44 bytes of values: a matrix, a half-precision vector, a number, and an integer that is not read.
 inline std::vector<Line> small_lines() {
   return {{"conv.weight", "F32", "[2,3]", 0, 24},
           {"conv.bias", "F16", "[2]", 24, 28},
@@ -45,7 +45,7 @@ inline std::vector<Line> small_lines() {
 
 inline std::string small_values() {
   std::string values;
-  for (int i = 0; i < 44; ++i) values += static_cast<char>(i % 4 == 3 ? 0x3f : i);  // small numbers, none of them NaN
+  for (int i = 0; i < 44; ++i) values += static_cast<char>(i % 4 == 3 ? 0x3f : i);  // small numbers, no NaN
   return values;
 }
 

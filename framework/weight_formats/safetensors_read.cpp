@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-using HeaderJson = nlohmann::json;  // sorted: a header may have many names
+using HeaderJson = nlohmann::json;  // a map: a header may have many names
 
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
@@ -30,15 +30,13 @@ struct Entry {
 };
 
 constexpr std::size_t kDeepest = 4;  // a header needs 3
-// A header has more text for each value: what would become a hundred times as large in memory is none.
+// A header has more text for each value; headers that would expand a hundredfold in memory are refused.
 constexpr std::size_t kLeastBytesAValue = 4;
 constexpr std::size_t kMostTensors = 250'000;
-// The size of metadata that are kept. Ours are shorter; longer ones are another tool's, and lie in memory as long as a run
-// otherwise.
+// Maximum size of metadata. Ours are shorter; longer ones belong to other tools, and would occupy memory during the whole run.
 constexpr std::size_t kLongestMetadata = std::size_t{8} << 20, kMostMetadata = std::size_t{32} << 20;
 
-// Looks at a header before anything is built of it. JSON keeps the last of two equal keys silently; here that would hide a
-// tensor.
+// Checks a header before it is built. JSON silently keeps the last of two equal keys, which would hide a tensor.
 class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
  public:
   explicit HeaderWatch(std::size_t bytes) : most_values_(16 + bytes / kLeastBytesAValue) {}
@@ -82,8 +80,8 @@ class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
 
   const std::size_t most_values_;
   std::size_t values_ = 0;
-  std::vector<bool> open_;                   // objects and arrays: whether it is an object
-  std::vector<std::set<std::string>> keys_;  // of each open object
+  std::vector<bool> open_;                   // open objects and arrays: whether each is an object
+  std::vector<std::set<std::string>> keys_;  // keys of each open object
 };
 
 HeaderJson parse_header(const std::string& text) {
@@ -111,7 +109,7 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
   if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
     fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shown(shape.dump()));
   }
-  std::int64_t bound = 1;  // of the product of any extents: 0 among them must not hide the others
+  std::int64_t bound = 1;  // bounds the product of any extents: a 0 among them must not hide the others
   for (const HeaderJson& value : shape) {
     const std::uint64_t extent = as_unsigned(value, "an extent");
     const auto least_one = static_cast<std::int64_t>(std::clamp<std::uint64_t>(extent, 1, INT64_MAX));
@@ -177,11 +175,11 @@ std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
   return metadata;
 }
 
-// Bytes that are read where they lie.
+// Reads bytes in place.
 class HeldBytes : public std::streambuf {
  public:
   explicit HeldBytes(std::span<const std::uint8_t> bytes) {
-    auto* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));  // nothing is put there
+    auto* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));  // never written
     setg(begin, begin, begin + bytes.size());
   }
 };
@@ -198,7 +196,7 @@ class Reader {
     result.tensors = std::move(tensors);
     return result;
   }
-  // All but the tensors, which are given to `take_tensor` one by one.
+  // Reads everything except the tensors, which are passed to `take_tensor` one by one.
   template <class Take>
   TensorFile read(const Take& take_tensor) {
     const std::string text = header();

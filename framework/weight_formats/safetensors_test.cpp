@@ -30,7 +30,7 @@ class Safetensors : public testing::Test {
 
   std::string path(const std::string& name = "file.safetensors") const { return (folder_ / name).string(); }
 
-  // A file put together by hand, as the format's description says.
+  // A file built by hand from the format's description.
   std::string file(const std::string& header, const std::string& values, std::uint64_t extra_length = 0) const {
     std::ofstream out(path(), std::ios::binary);
     const std::uint64_t length = header.size() + extra_length;
@@ -132,13 +132,13 @@ TEST_F(Safetensors, ReadsEveryFloatingTypeAndNamesTheOthers) {
   EXPECT_EQ(read.metadata.at("format"), "pt");
 }
 
-// Twice as many tensors take twice as long: these took a quarter of a minute.
+// Twice as many tensors must take twice as long: these once took a quarter of a minute.
 TEST_F(Safetensors, AreReadInATimeThatTheirNumberMultiplies) {
   std::string header = "{";
   for (int i = 0; i < 40'000; ++i) {
     header += (i == 0 ? "\"w" : ",\"w") + std::to_string(i) + "\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}";
   }
-  const std::clock_t begin = std::clock();  // of the processor: others may use the machine
+  const std::clock_t begin = std::clock();  // processor time, since others may use the machine
   EXPECT_EQ(read_safetensors(file(header + "}", "")).tensors.size(), 40'000U);
   EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);
 }
@@ -180,30 +180,6 @@ TEST_F(Safetensors, RefusesHeadersThatAreWrong) {
       file(R"({"v":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
            bytes<float>({1, 2})),
       "tensor 'w' begins at byte 4");
-}
-
-TEST_F(Safetensors, AFileWithRandomChangesIsReadOrRefused) {
-  write_safetensors(path(), {{"a.weight", {2, 3}, std::vector<float>(6, 1)}, {"b", {4}, std::vector<float>(4, 2)}},
-                    {{"step", "7"}});
-  std::ifstream in(path(), std::ios::binary);
-  const std::string original(std::istreambuf_iterator<char>(in), {});
-  Draw draw(1, {}, 0);
-  int refused = 0;
-  for (int round = 0; round < 400; ++round) {
-    std::string text = original;
-    for (int change = 0; change < 2; ++change) {
-      text[static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(text.size()) - 1))] =
-          static_cast<char>(draw.bits());
-    }
-    std::ofstream(path("changed"), std::ios::binary) << text;
-    try {
-      read_safetensors(path("changed"));
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data) << error.what();
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, 200);
 }
 
 TEST_F(Safetensors, KeepsTheOldFileWhenTheNewOneCannotBeWritten) {

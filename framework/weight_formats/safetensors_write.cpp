@@ -12,7 +12,7 @@ namespace {
 
 std::string quoted(const std::string& text) { return Json(text).dump(); }
 
-// As text at once: a Json of nested lists takes memory while it goes, and where there is none that ends the process.
+// Written as text directly: a Json of nested lists allocates on destruction, and failing to do so ends the process.
 std::string header_text(const std::vector<ListedTensor>& tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<std::string> members;
   if (!metadata.empty()) {
@@ -29,7 +29,7 @@ std::string header_text(const std::vector<ListedTensor>& tensors, const std::map
     offset = end;
   }
   std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
-  text.append((8 - text.size() % 8) % 8, ' ');  // the values then begin at a multiple of eight
+  text.append((8 - text.size() % 8) % 8, ' ');  // aligns the values to eight bytes
   return text;
 }
 

@@ -38,13 +38,13 @@ std::string first_bytes(const std::string& path) {
 constexpr std::string_view kGitLfs = "version https://git-lfs", kHdf5 = "\x89HDF", kNumpy = "\x93NUMPY", kGzip = "\x1f\x8b",
                            kXz = "\3757zXZ", kZstd = "\x28\xb5\x2f\xfd";
 
-// Protocol buffers tell no format: by the first fields of an ONNX model (its version, then a name or the graph), and of Caffe's
-// networks and TensorFlow's graphs (a name or a part, of some bytes).
+// Recognises protocol buffers by their first fields: ONNX models (a version, then a name or the graph), Caffe's networks and
+// TensorFlow's graphs (a name or a part, of some bytes).
 std::string protocol_buffer(std::string_view first) {
   if (first.size() < 9) return "";
   const bool is_onnx = first[0] == '\x08' && (first[2] == '\x12' || first[2] == '\x3a');
   if (is_onnx) return "an ONNX file, or another protocol buffer";
-  const bool is_longer = std::ranges::any_of(first.substr(4, 4), [](char byte) { return byte != 0; });  // than any header
+  const bool is_longer = std::ranges::any_of(first.substr(4, 4), [](char byte) { return byte != 0; });  // longer than any header
   return first[0] == '\n' && first[1] > 0 && is_longer ? "a protocol buffer, as Caffe and TensorFlow write them" : "";
 }
 
@@ -58,7 +58,7 @@ std::string text_sort(std::string_view path, std::string_view first) {
   return fmt::format("text, which begins with '{}'", shown(first));
 }
 
-// What a file is that begins so and is of neither format; "": it may be safetensors. `first`: not empty.
+// The format of a file that is neither supported format, by its first bytes; "": it may be safetensors. `first`: not empty.
 std::string other_sort(std::string_view path, std::string_view first) {
   const auto is_text = [](unsigned char byte) {
     return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= ' ' && byte != 0x7f);
@@ -67,7 +67,7 @@ std::string other_sort(std::string_view path, std::string_view first) {
   if (first.starts_with(kHdf5)) return "an HDF5 file, as Keras writes them";
   if (first.starts_with(kNumpy)) return "an array of NumPy: save_file() of safetensors.numpy writes named ones";
   if (std::ranges::all_of(first, is_text)) return text_sort(path, first);
-  const bool has_header = first.size() > 8 && first[8] == '{';  // of safetensors, whatever its length is
+  const bool has_header = first.size() > 8 && first[8] == '{';  // safetensors, at any length
   if (has_header) return "";
   if (first.starts_with(kGzip) || first.starts_with(kXz) || first.starts_with(kZstd))
     return "compressed, by gzip, xz or zstd: unpack it";
@@ -93,7 +93,7 @@ void refuse_folder(const std::filesystem::path& path) {
        has_weights ? fmt::format("; it holds '{}'", inside.string()) : "");
 }
 
-// Tensors whose names begin with the prefix and a dot, without it.
+// Keeps tensors whose names begin with the prefix and a dot, and removes that.
 void keep_inside(TensorFile& file, const std::string& path, const std::string& prefix) {
   std::set<std::string> first_parts;
   for (const ListedTensor& tensor : file.listed) first_parts.insert(tensor.name.substr(0, tensor.name.find('.')));

@@ -1,4 +1,4 @@
-// Named tensors in files, of any format that is known here, and what the readers of these formats share.
+// Named tensors in files of all supported formats, and the common parts of their readers.
 #pragma once
 
 #include <cstddef>
@@ -18,38 +18,37 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
-// What a file says of a tensor. `type`: of its elements, as safetensors calls it.
+// A tensor's entry in a file. `type`: of its elements, in safetensors' names.
 struct ListedTensor {
   std::string name, type;
   Shape shape;
 };
 
-// A tensor that is there, and of a kind that is not read.
+// An existing tensor of an unsupported kind.
 struct UnreadTensor {
   std::string name, what, remedy;  // "a quantised tensor", "save tensor.dequantize()"
 };
 
 struct TensorFile {
-  std::vector<NamedTensor> tensors;       // in the order of the file
-  std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
-  std::vector<UnreadTensor> unread;       // others that are not read
-  std::vector<ListedTensor> listed;       // all of them but `unread`, in the order of the file
+  std::vector<NamedTensor> tensors;       // in file order
+  std::vector<std::string> not_floating;  // names of unread tensors of integers or truth values
+  std::vector<UnreadTensor> unread;       // other unread ones
+  std::vector<ListedTensor> listed;       // all except `unread`, in file order
   std::map<std::string, std::string> metadata;
 };
 
-// Reads a safetensors file (safetensors.h) or a state dict that PyTorch saved (torch_file.h): the first bytes tell which.
-// `inside`: the table of the file whose tensors are meant, such as "state_dict_ema"; of safetensors, what their names have in
-// front, with a dot after it; "": the likeliest one. Throws Error(data) that names the file, and Error(usage) when it is a
-// folder.
+// Reads a safetensors file (safetensors.h) or a state dict saved by PyTorch (torch_file.h), chosen by the first bytes. `inside`:
+// the table of the file with the tensors, such as "state_dict_ema"; for safetensors, the prefix of their names, before a dot;
+// "": the most likely one. Throws Error(data) that names the file, and Error(usage) if it is a folder.
 TensorFile read_tensors(const std::string& path, const std::string& inside = {});
-std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // no value is read; PyTorch's have none
+std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // reads no values; PyTorch's have none
 
-// ---- For the readers. Types of elements have the names that safetensors gives them: "F32", "BF16", "I64", ... ----
+// ---- For readers. Element types have safetensors' names: "F32", "BF16", "I64", ... ----
 
-std::uint64_t element_bytes(const std::string& type);  // Throws Error(data) for a type that is not known
+std::uint64_t element_bytes(const std::string& type);  // throws Error(data) for an unknown type
 bool is_floating(const std::string& type);             // F64, F32, F16, BF16
 
-// `count` little-endian elements at `source`, of any alignment, to float32. REQUIRES: is_floating(type).
+// Converts `count` little-endian elements at `source`, of any alignment, to float32. REQUIRES: is_floating(type).
 void convert_elements(const std::string& type, const char* source, std::size_t count, float* values);
 
 }  // namespace millrace

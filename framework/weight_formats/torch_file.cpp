@@ -42,7 +42,7 @@ class TorchArchive final : public TorchStorages {
  private:
   std::string name_of(const TorchStorage& storage) const { return fmt::format("{}data/{}", folder_, storage.key); }
 
-  // The one that everything in the archive lies in. Its name is free.
+  // The folder that contains everything in the archive. Its name is arbitrary.
   void find_folder() {
     constexpr std::string_view kPickle = "/data.pkl";
     for (const auto& [name, entry] : zip_.entries()) {
@@ -63,7 +63,7 @@ class TorchArchive final : public TorchStorages {
     if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", shown(order));
   }
 
-  // Of another tool.
+  // An archive of another tool.
   [[noreturn]] void refuse_archive() const {
     const auto is_array = [](const auto& entry) { return entry.first.ends_with(".npy"); };
     if (std::ranges::any_of(zip_.entries(), is_array)) {

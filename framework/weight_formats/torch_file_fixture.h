@@ -1,4 +1,4 @@
-// State dicts put together byte by byte, as torch.save() writes them: for tests, and as seeds of the fuzz target.
+// Builds state dicts byte by byte, in torch.save()'s format: for tests, and as seeds of the fuzz target.
 #pragma once
 
 #include <cstdint>
@@ -62,14 +62,15 @@ inline std::string pickle(const std::string& value) { return "\x80\x02" + value 
 
 // ---- an archive ----
 
-constexpr std::uint16_t kSizesFollow = 8;  // flag: an entry's own header has no sizes, a descriptor after its content has them
+// Flag: an entry's own header lacks the sizes, which follow its content in a descriptor.
+constexpr std::uint16_t kSizesFollow = 8;
 
 struct ZipEntry {
   std::string name, content;
   std::uint16_t method = 0, flags = 0;
 };
 
-// `large`: with the figures of zip64.
+// `large`: with the fields of zip64.
 inline std::string zip(const std::vector<ZipEntry>& entries, bool large = false) {
   constexpr std::uint32_t kLarge = 0xffffffff;
   std::string all, directory;
@@ -130,7 +131,7 @@ struct Stored {
   std::uint64_t elements = 0;
 };
 
-// As before PyTorch 0.4.
+// Format before PyTorch 0.4.
 inline std::string old_tensor(const std::string& storage, std::int64_t offset, const std::vector<std::int64_t>& size,
                               const std::vector<std::int64_t>& stride) {
   return function("torch._utils", "_rebuild_tensor") + tuple({storage, integer(offset), integers(size), integers(stride)}) + "R";

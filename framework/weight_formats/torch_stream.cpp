@@ -68,7 +68,7 @@ class TorchStream final : public TorchStorages {
     if (!file_.read(to.data(), static_cast<std::streamsize>(to.size()))) fail(ErrorKind::data, "cannot be read to its end");
   }
 
-  // The mark, the version and the machine that wrote the file.
+  // The magic number, the version and the machine that wrote the file.
   static void check_machine(std::string_view head, std::size_t& at) {
     if (!head.starts_with(kMark)) fail(ErrorKind::data, "is cut short or damaged: it has no whole mark of torch.save()");
     at = kMark.size();
@@ -85,7 +85,7 @@ class TorchStream final : public TorchStorages {
     if (little->number == 0) fail(ErrorKind::data, "its values are in byte order 'big', and only 'little' is read");
   }
 
-  // How long a storage is follows from its type, which only the state dict says.
+  // A storage's length follows from its type, which only the state dict has.
   static std::map<std::string, TorchStorage, std::less<>> described(const Pickle& state) {
     std::map<std::string, TorchStorage, std::less<>> all;
     for (const PickleNode& node : state.nodes) {
@@ -115,7 +115,7 @@ class TorchStream final : public TorchStorages {
     if (at != size_) fail(ErrorKind::data, "has {} bytes after its last storage: it was added to", size_ - at);
   }
 
-  // Where the values begin of a storage that begins at `at` with its count of elements. The file holds them all.
+  // Start of a storage's values; `at`: its count of elements. Checks that the file holds them all.
   std::uint64_t begin_of(const TorchStorage& storage, std::uint64_t at) {
     std::uint64_t elements = 0, bytes = 0;
     if (size_ - at < sizeof elements) fail(ErrorKind::data, "ends before its storage '{}': it was cut short", shown(storage.key));
@@ -134,7 +134,7 @@ class TorchStream final : public TorchStorages {
 
   std::ifstream file_;
   std::uint64_t size_ = 0;
-  std::map<std::string, std::uint64_t, std::less<>> begins_;  // of the values of a storage, by key
+  std::map<std::string, std::uint64_t, std::less<>> begins_;  // start of a storage's values, by key
 };
 
 }  // namespace

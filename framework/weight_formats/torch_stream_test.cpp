@@ -9,7 +9,7 @@
 #include "weight_formats/torch_file.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace {
+namespace millrace::torch_stream_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -112,7 +112,7 @@ TEST_F(TorchStreamFile, RunsNothing) {
   expect_refused(stream_head(call) + pickle(sound) + stored(small_old_storages()), said);
   expect_refused(stream_head(integer(1001), call) + pickle(sound) + stored(small_old_storages()), said);
   expect_refused(stream_head() + pickle(sound) + pickle(call), said);
-  // What describes tensors has no place elsewhere.
+  // Functions that describe tensors are refused elsewhere.
   expect_refused(stream_head(function("torch", "FloatStorage")) + pickle(sound) + stored(small_old_storages()),
                  "would run torch.FloatStorage: refused");
   EXPECT_FALSE(fs::exists(trace));
@@ -157,4 +157,4 @@ TEST_F(TorchStreamFile, ThatIsCutIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::torch_stream_test

@@ -62,7 +62,7 @@ class TableSearch {
     return count;
   }
 
-  // A key may have dots itself.
+  // A key may contain dots.
   const PickleNode* follow(const PickleNode& dict, const std::string& path, std::size_t depth = 0) const {
     if (const PickleNode* const whole = pickle_.find(dict, path)) return whole;
     for (std::size_t dot = path.find('.'); dot != std::string::npos && depth < kDeepestTable; dot = path.find('.', dot + 1)) {
@@ -73,7 +73,7 @@ class TableSearch {
     return nullptr;
   }
 
-  // Level by level. A table may hold itself.
+  // Level by level. A table may be recursive.
   void search() {
     std::vector<FoundTable> level = {{"", &root_}};
     std::set<const PickleNode*> seen = {&root_};
@@ -95,7 +95,7 @@ class TableSearch {
     }
   }
 
-  // What belongs to training holds tensors too, such as momentum.
+  // Training state, such as momentum, holds tensors too.
   static bool is_of_training(std::string_view key) {
     const auto begins = [&](std::string_view word) { return key.starts_with(word); };
     return begins("optim") || begins("lr_sched") || begins("scheduler") || begins("scaler") || begins("amp");
@@ -114,7 +114,7 @@ class TableSearch {
   const std::function<bool(const PickleNode& value)>& is_tensor_;
   const PickleNode& root_;
   std::vector<FoundTable> found_;
-  std::vector<std::string> keys_;  // the first ones of the pickle
+  std::vector<std::string> keys_;  // the first ones in the pickle
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostValuesAByte = 4;  // of the file; tensors that share a storage are read each by itself
+constexpr std::uint64_t kMostValuesAByte = 4;  // per byte of the file; tensors that share a storage are read separately
 constexpr std::size_t kPieceElements = std::size_t{1} << 17;
 constexpr const char* kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr const char* kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
@@ -33,7 +33,7 @@ struct UnreadKind {
   const char *what, *remedy;
 };
 
-// safetensors' name of a storage's elements; empty: no storage.
+// safetensors' name for a storage's elements; empty if it is not a storage.
 std::string type_of_storage(const std::string& function) {
   static const std::map<std::string, std::string> types = {
       {"torch.DoubleStorage", "F64"},        {"torch.FloatStorage", "F32"},        {"torch.HalfStorage", "F16"},
@@ -46,7 +46,7 @@ std::string type_of_storage(const std::string& function) {
   return found == types.end() ? "" : found->second;
 }
 
-// What checkpoints have beside tensors, and torch.load(weights_only=True) reads, and numbers of NumPy. Nothing is made of it.
+// Other contents of checkpoints that torch.load(weights_only=True) accepts, and numbers of NumPy. They are ignored.
 bool is_inert(const std::string& function) {
   static const std::set<std::string, std::less<>> inert = {"_codecs.encode",
                                                            "builtins.bytearray",
@@ -107,7 +107,7 @@ bool is_inert(const std::string& function) {
   return inert.contains(function) || (function.starts_with(kTorch) && of_torch.contains(function.substr(kTorch.size())));
 }
 
-// Tensors of other kinds, and what PyTorch makes readable ones of them with.
+// Other kinds of tensors, and PyTorch's call that makes them readable.
 const UnreadKind* unread_kind(const std::string& function) {
   static const UnreadKind sparse = {"a sparse tensor", "save tensor.to_dense()"},
                           quantised = {"a quantised tensor", "save tensor.dequantize()"},
@@ -136,11 +136,11 @@ std::uint64_t whole(const PickleNode& node, const char* what) {
 
 struct StorageView {
   TorchStorage storage;
-  std::uint64_t begin = 0, limit = 0;  // of the storage: the part that the tensor may lie in
+  std::uint64_t begin = 0, limit = 0;  // part of the storage that the tensor may use
   std::uint64_t offset = 0, elements = 1;
   Shape shape;
   std::array<std::uint64_t, Shape::kMaxRank> strides{};
-  std::uint64_t span = 0;  // elements of the storage from the first to the last one, both included
+  std::uint64_t span = 0;  // elements of the storage from the first to the last, inclusive
 };
 
 class TensorReader {
@@ -171,13 +171,14 @@ class TensorReader {
   }
 
  private:
-  // What makes a tensor.
+  // A call that makes a tensor.
   struct TensorCall {
     const PickleNode* arguments = nullptr;
     const UnreadKind* unread = nullptr;
   };
 
-  // The call that makes a tensor, also inside calls that make a parameter of it or give it attributes. Nothing: it is none.
+  // The call that makes a tensor, possibly inside calls that wrap it in a parameter or set attributes. Empty if it is not a
+  // tensor.
   std::optional<TensorCall> as_tensor(const PickleNode& value) const {
     if (value.kind != PickleNode::Kind::call) return std::nullopt;
     const PickleNode& arguments = pickle_.at(value.items[0]);
@@ -211,8 +212,8 @@ class TensorReader {
     result.tensors.push_back({name, view.shape, std::move(values)});
   }
 
-  // PyTorch negates some views only when they are read, and notes it behind the other arguments: {"neg": True}. Conjugation,
-  // which it notes as well, changes complex numbers alone, and they are not read.
+  // PyTorch negates some views only when they are read, and notes this after the other arguments: {"neg": True}. Conjugation,
+  // noted likewise, affects only complex numbers, which are not read.
   bool is_negated(const PickleNode& tuple) const {
     constexpr std::size_t kNotes = 6;
     if (tuple.items.size() <= kNotes) return false;
@@ -234,7 +235,7 @@ class TensorReader {
         size.items.size() != stride.items.size() || size.items.size() > Shape::kMaxRank) {
       fail(ErrorKind::data, "its size and stride must be two lists of equal length, at most {}", Shape::kMaxRank);
     }
-    std::int64_t bound = 1;  // of the product of any extents: 0 among them must not hide the others
+    std::int64_t bound = 1;  // bounds the product of any extents: a 0 among them must not hide the others
     for (std::size_t axis = 0; axis < size.items.size(); ++axis) {
       const std::uint64_t extent = whole(pickle_.at(size.items[axis]), "its size");
       const auto least_one = static_cast<std::int64_t>(std::clamp<std::uint64_t>(extent, 1, INT64_MAX));
@@ -248,7 +249,7 @@ class TensorReader {
     return view;
   }
 
-  // Files of before PyTorch 1.6 may add to a storage that it is a part of the one that is stored: (key, first, elements).
+  // Files from before PyTorch 1.6 may declare a storage as part of the stored one: (key, first, elements).
   void find_part(const PickleNode& persistent, StorageView& view) const {
     const std::vector<int>& items = pickle_.at(persistent.items[0]).items;
     view.limit = view.storage.elements;
@@ -265,7 +266,7 @@ class TensorReader {
     }
   }
 
-  // Where the last element lies, which must be in the storage.
+  // The place of the last element, which must be in the storage.
   static void find_span(StorageView& view) {
     if (view.elements == 0) return;
     std::uint64_t last = 0, end = 0;
@@ -297,7 +298,7 @@ class TensorReader {
     return in_order(view, std::move(span));
   }
 
-  // Row-major, whatever the strides are.
+  // Row-major, for any strides.
   static std::vector<float> in_order(const StorageView& view, std::vector<float> span) {
     std::uint64_t expected = 1;
     bool contiguous = true;
@@ -321,7 +322,7 @@ class TensorReader {
 
   const Pickle& pickle_;
   TorchStorages& storages_;
-  std::uint64_t values_ = 0;  // read up to now
+  std::uint64_t values_ = 0;  // read so far
 };
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kEndRecord = 22, kLargeLocator = 20, kLargeEnd = 56, kLocalHeader = 30;  // bytes of these records
+constexpr std::uint64_t kEndRecord = 22, kLargeLocator = 20, kLargeEnd = 56, kLocalHeader = 30;  // sizes of these records
 constexpr std::uint64_t kLongestComment = 65535;
 constexpr std::uint64_t kLongestDirectory = 64'000'000;
 constexpr std::uint32_t kEndMark = 0x06054b50, kLargeLocatorMark = 0x07064b50, kLargeEndMark = 0x06064b50;
@@ -34,7 +34,7 @@ struct DirectoryEntry {
   std::uint64_t stored = 0, bytes = 0, header = 0;
 };
 
-// Figures that do not fit 32 bits stand in an extra field, in this order, and only those.
+// Numbers that do not fit 32 bits are in an extra field, in this order, and only those.
 void read_large_figures(std::string_view extra, DirectoryEntry& entry) {
   ByteCursor fields(extra, "an entry's extra field");
   while (fields.left() >= 4) {
@@ -118,7 +118,7 @@ ZipFile::Directory ZipFile::find_directory() {
   for (std::uint64_t at = searched < kEndRecord ? 0 : searched - kEndRecord + 1; at-- > 0;) {
     if (mark_at(tail, at) != kEndMark) continue;
     ByteCursor end(std::string_view(tail).substr(at + 4), "the archive");
-    end.text(6);  // numbers of disks, entries on this one
+    end.text(6);  // disk numbers, entries on this disk
     Directory found;
     found.count = end.u16();
     found.bytes = end.u32();
@@ -129,7 +129,7 @@ ZipFile::Directory ZipFile::find_directory() {
   fail(ErrorKind::data, "has no list of entries at its end: it was cut short or is no zip archive");
 }
 
-// Before the last record of an archive may be a pointer to one with larger figures.
+// A pointer to a record with 64-bit numbers may precede the last record of an archive.
 ZipFile::Directory ZipFile::large_directory(std::uint64_t end, Directory small) {
   if (end < kLargeLocator) return small;
   const std::string locator = take(end - kLargeLocator, kLargeLocator);
@@ -167,7 +167,7 @@ void ZipFile::read_directory(const Directory& directory) {
   }
 }
 
-// Sizes may be missing in an entry's own header (they follow the content then); its name is there.
+// An entry's own header may lack the sizes, which then follow the content; it has the name.
 std::uint64_t ZipFile::content_of(std::string_view name, const Entry& entry) {
   const std::string bytes = take(entry.header, kLocalHeader);
   ByteCursor lengths(std::string_view(bytes).substr(26), "an entry");

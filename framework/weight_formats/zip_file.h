@@ -1,9 +1,8 @@
-// The files in a zip archive that are stored as they are, without compression, as torch.save() does. Archives of more than 4 GiB
-// (zip64) are read. The archive is not trusted: every figure in it is checked before it is used.
+// Reads uncompressed files in a zip archive, as torch.save() stores them. Supports archives of more than 4 GiB (zip64). The
+// archive is untrusted: every number is checked before use.
 //   ZipFile zip("weights.pth");
 //   std::string pickle = zip.read("archive/data.pkl", kMost);
-// Throws Error(data): no zip archive, or cut short.
-// Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
+// Throws Error(data): not a zip archive, or truncated. Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
 #pragma once
 
 #include <cstdint>
@@ -18,23 +17,23 @@ namespace millrace {
 class ZipFile {
  public:
   struct Entry {
-    std::uint64_t header = 0, bytes = 0;  // where its own header lies, and how long its content is
+    std::uint64_t header = 0, bytes = 0;  // position of its own header, and size of its content
     std::uint16_t flags = 0, method = 0;
-    std::uint64_t begin = 0;  // of its content, which lies in the archive; 0 until it is opened
+    std::uint64_t begin = 0;  // position of its content in the archive; 0 until it is opened
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 
   explicit ZipFile(const std::string& path);
 
-  std::uint64_t bytes() const { return size_; }  // of the archive
+  std::uint64_t bytes() const { return size_; }  // size of the archive
   const Entries& entries() const { return entries_; }
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  // Refuses by name an entry that is missing, compressed or encrypted, or that does not lie where the list of entries says.
+  // Refuses by name an entry that is missing, compressed or encrypted, or not where the list of entries places it.
   const Entry& open(std::string_view name);
 
-  // Bytes of an open entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
+  // Bytes of an open entry, starting at `offset`. REQUIRES: offset + to.size() <= entry.bytes.
   void read(const Entry& entry, std::uint64_t offset, std::span<char> to);
-  // A whole entry, refused when it is longer than `most` bytes.
+  // A whole entry; refused if longer than `most` bytes.
   std::string read(std::string_view name, std::uint64_t most);
 
  private:

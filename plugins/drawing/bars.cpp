@@ -16,7 +16,7 @@ constexpr double kLongestName = 200, kBar = 150, kNumber = 52;  // widths
 
 double right_or_none(double share, double occurring) { return occurring > 0 ? share : NAN; }
 
-// The rows of these places, in their order.
+// The rows at these indices, in this order.
 BarTable rows_of(const BarTable& all, const std::vector<std::size_t>& places) {
   BarTable some{all.title, all.subtitle, {}, all.columns};
   for (const std::size_t place : places) some.names.push_back(all.names[place]);

@@ -1,4 +1,4 @@
-// Numbers of classes as rows of bars.
+// Draws class metrics as rows of bars.
 #pragma once
 
 #include <string>
@@ -11,25 +11,25 @@ namespace millrace::drawing {
 
 struct BarColumn {
   std::string title;
-  std::vector<double> values;  // one for each row, not negative; what is not finite is a dash
-  bool percent = false;        // shares: the longest bar that there may be is 1
+  std::vector<double> values;  // one per row, not negative; non-finite values are shown as a dash
+  bool percent = false;        // shares: a full bar is 1
   Colour colour = kBlue;
 };
 
 struct BarTable {
   std::string title, subtitle;
-  std::vector<std::string> names;  // of the rows
+  std::vector<std::string> names;  // names of the rows
   std::vector<BarColumn> columns;
 };
 
 Picture draw(const BarTable& table);
 
-// Recall, precision and F1 of each class, or accuracy and IoU where the counts are pixels, and how often each occurs. Of more
-// than kMostRows classes it shows those of the lowest F1 or IoU, the lowest first. `heading`: such as "validate, epoch 3".
+// Recall, precision and F1 of each class, or accuracy and IoU if the counts are pixels, and the number of occurrences. Above
+// kMostRows classes it shows those of lowest F1 or IoU, lowest first. `heading`: such as "validate, epoch 3".
 Picture class_scores(const ClassMatrix& matrix, const std::vector<std::string>& names, bool of_pixels,
                      const std::string& heading);
 
-// How often each class occurs. Of more than kMostRows classes it shows the most frequent and the rarest.
+// The number of occurrences of each class. Above kMostRows classes it shows the most frequent and the rarest.
 Picture label_histogram(const std::vector<double>& counts, const std::vector<std::string>& names, const std::string& heading);
 
 inline constexpr std::size_t kMostRows = 120;

@@ -1,4 +1,4 @@
-// Numbers as pictures write them.
+// Formats numbers for pictures.
 #pragma once
 
 #include <string>

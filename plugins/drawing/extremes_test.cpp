@@ -1,4 +1,4 @@
-// What all pictures promise with few classes and many, and names of any length and script: no text lies over another.
+// A property of all pictures, with few classes and many, and names of any length and script: texts do not overlap.
 #include <cmath>
 
 #include "bars.h"

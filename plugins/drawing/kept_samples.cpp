@@ -78,7 +78,7 @@ void KeptSamples::join(JointSink& processes) {
   });
   std::ranges::sort(places, comes_first);
   if (places.size() > most_) places.resize(most_);
-  // The last place that is kept. Where there is no sample at all, it is not used.
+  // The last kept place; unused if there are no samples.
   std::vector<std::byte> last(sizeof(Place));
   if (!places.empty()) std::memcpy(last.data(), &places.back(), sizeof(Place));
   processes.share(last);

@@ -1,4 +1,4 @@
-// The samples of a pass that a sheet shows.
+// Samples of a pass for a sheet.
 #pragma once
 
 #include <cstddef>
@@ -13,21 +13,21 @@
 namespace millrace::drawing {
 
 struct KeptSample {
-  double loss = 0;             // samples of a higher one come first; a number
-  std::uint64_t position = 0;  // in the pass; of equal losses the lower one comes first
+  double loss = 0;             // higher ones come first; never NaN
+  std::uint64_t position = 0;  // in the pass; among equal losses the lower one comes first
   SheetCell cell;
-  std::string row = {};                    // in a table beside the sheet
-  std::vector<std::uint8_t> classes = {};  // that occur in it, for a legend; rising
+  std::string row = {};                    // in the table that accompanies the sheet
+  std::vector<std::uint8_t> classes = {};  // classes in it, for a legend; ascending
 };
 
-// Keeps the first so many samples. The same samples leave the same ones, in whatever order they come and on whichever of several
-// processes they are: a sheet of a pass looks the same for any number of these.
+// Keeps a fixed number of first samples. The selection does not depend on the order of arrival or on the processes: a sheet of a
+// pass looks the same for any number of these.
 class KeptSamples {
  public:
   explicit KeptSamples(std::size_t most) : most_(most) {}
 
-  bool takes(double loss, std::uint64_t position) const;  // whether it is one of the first so far
-  bool counts(double loss, std::uint64_t position) {      // the same of one that count() counts
+  bool takes(double loss, std::uint64_t position) const;  // true if it is one of the first so far
+  bool counts(double loss, std::uint64_t position) {      // the same, for a sample that count() counts
     ++count_;
     return takes(loss, position);
   }
@@ -39,13 +39,13 @@ class KeptSamples {
     count_ = 0;
   }
 
-  // At the end of a pass: the first process has the first and the count of all processes then. Only images that it keeps are
+  // At the end of a pass, gives the first process the first samples and the count of all processes. Only images that it keeps are
   // sent.
   void join(JointSink& processes);
 
   Sheet sheet() const;                // their cells, without a title
-  std::string rows() const;           // one after the other
-  std::vector<bool> classes() const;  // that occur in any of them, by number: 256
+  std::string rows() const;           // concatenated
+  std::vector<bool> classes() const;  // classes in any of them, by number: 256
 
  private:
   struct Place {
@@ -56,14 +56,14 @@ class KeptSamples {
 
   std::size_t most_;
   double count_ = 0;
-  std::vector<KeptSample> samples_;  // in order
+  std::vector<KeptSample> samples_;  // sorted
 };
 
 std::string file_of(const Predictions::Sample& sample);  // its name without folders: "00042.jpg"
-// The image as the network saw it, no larger than it is drawn. REQUIRES: share.batch.
+// The image as the network saw it, at most at its drawn size. REQUIRES: share.batch.
 KeptImage kept_image(const Predictions& share, std::size_t sample);
 
-// Chooses samples that are evenly spaced over a pass, as sources often list one class after the other.
+// Chooses evenly spaced samples of a pass, because sources often list one class after the other.
 class EvenlySpaced {
  public:
   EvenlySpaced(std::size_t most, std::uint64_t of) : every_(of / (most > 0 ? most : 1)) {}

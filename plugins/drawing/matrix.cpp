@@ -15,12 +15,12 @@ namespace {
 constexpr Colour kNeverSeen = {240, 242, 244}, kRight = {8, 81, 156};
 constexpr double kMargin = 20, kGap = 8, kHeading = 15, kSmall = 11, kTitle = 12;
 constexpr double kLargestCell = 40, kLargestSide = 960, kLongestName = 250, kLargestName = 11, kSmallestName = 6.5;
-constexpr double kDrawnOneByOne = 6;  // units: smaller cells are pixels of one image
+constexpr double kDrawnOneByOne = 6;  // units; smaller cells are pixels of one image
 constexpr std::array kLegendShares = {0.01, 0.05, 0.1, 0.25, 0.5, 1.0};
 constexpr double kSwatchHeight = 14, kSwatchWidth = 48;
 constexpr double kLegendHeight = 2 * kSwatchHeight + 2 * kGap + 2 * 15;
 
-// Whole pixels of a picture at the usual scale of 2.
+// A whole number of pixels at the usual scale of 2.
 double cell_of(std::size_t classes) {
   const double rough = kLargestSide / static_cast<double>(std::max(classes, std::size_t{1}));
   if (rough >= kDrawnOneByOne) return std::min(std::floor(rough), kLargestCell);
@@ -118,7 +118,7 @@ class Drawer {
       write(fmt::format("{:.0f}", 100 * share), cell, 0, std::min(10.0, 0.55 * cell.width), ink);
     }
   }
-  // In the cell's middle, `down` from it by half; not at all where it is wider.
+  // Centred in the cell, shifted down by `down` from the middle; omitted if wider than the cell.
   void write(const std::string& text, const Area& cell, double down, double size, Colour ink) {
     if (size < 5 || extent_of(text, {.size = size}).width > cell.width - 2) return;
     const double top = cell.middle().y + (down - line_height(size)) / 2;
@@ -152,7 +152,7 @@ MatrixLayout matrix_layout(const std::vector<std::string>& names) {
 std::size_t confusion_memory_bound(std::size_t classes) {
   if (classes > kMostDrawnClasses || !can_draw()) return 0;
   constexpr double kScale = 2, kAround = kLongestName + kLegendHeight + 100;
-  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel: RGB, as cairo has it, and in the file
+  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes per pixel: RGB, cairo's format, and the file
   const double side = kScale * (cell_of(classes) * static_cast<double>(classes) + kAround);
   return static_cast<std::size_t>(side * side) * kDrawn + classes * classes * kKept;
 }

@@ -49,8 +49,8 @@ Surface pixels_of(const ImageView& image) {
   return surface;
 }
 
-// Cairo numbers surfaces and images through all pictures of the program, so that the same picture would never be the same text
-// again: they get the numbers of their coming.
+// Cairo numbers surfaces and images across all pictures of the program, so equal pictures would differ as text: this renumbers
+// them in order of occurrence.
 std::string with_own_numbers(const std::string& svg) {
   static constexpr std::string_view kNames[] = {"surface", "image"};
   std::string text;
@@ -71,7 +71,7 @@ std::string with_own_numbers(const std::string& svg) {
 }  // namespace
 
 struct Picture::State {
-  Surface recorded;  // everything that was drawn, to be drawn again at any scale
+  Surface recorded;  // all drawing commands, replayed at any scale
   Context context;
   std::vector<PlacedText> texts;
 
@@ -148,7 +148,7 @@ void Picture::dots(std::span<const Point> points, double radius, const LineStyle
   for (const Point& point : points) {
     if (!std::isfinite(point.x) || !std::isfinite(point.y)) continue;
     const Area* within = style.within;
-    constexpr double kEdge = 0.5;  // a point on the edge is within
+    constexpr double kEdge = 0.5;  // a point on the edge is inside
     if (within != nullptr && (point.x < within->left - kEdge || point.x > within->right() + kEdge)) continue;
     if (within != nullptr && (point.y < within->top - kEdge || point.y > within->bottom() + kEdge)) continue;
     cairo_new_sub_path(to);
@@ -176,7 +176,7 @@ void Picture::text(Point at, std::string_view text, const TextStyle& style) {
   if (text.empty()) return;
   cairo_t* const to = state_->to();
   const TextLine line = set_line(text, style);
-  // Lines of one size have one baseline, whatever fonts their letters come from.
+  // Lines of the same size share one baseline, whatever fonts their letters use.
   const double down = 0.95 * style.size;
   const double left = style.align == Align::left ? 0 : style.align == Align::centre ? -line.width / 2 : -line.width;
   cairo_save(to);
@@ -200,7 +200,7 @@ void Picture::text(Point at, std::string_view text, const TextStyle& style) {
 }
 
 Raster Picture::raster(double scale) const {
-  check(cairo_status(state_->to()));  // of all that was drawn
+  check(cairo_status(state_->to()));  // reports errors of all drawing
   Raster made{static_cast<int>(std::lround(height_ * scale)), static_cast<int>(std::lround(width_ * scale)), {}};
   const Surface surface(cairo_image_surface_create(CAIRO_FORMAT_RGB24, made.width, made.height));
   check(cairo_surface_status(surface.get()));
@@ -245,7 +245,7 @@ std::string Picture::svg() const {
     cairo_surface_finish(surface.get());
     check(cairo_surface_status(surface.get()));
   }
-  // Cairo 1.16 never lets go of what it has painted onto an SVG surface: all that was drawn would stay.
+  // Cairo 1.16 never releases anything painted onto an SVG surface: it would leak.
   while (cairo_surface_get_reference_count(recorded) > references) cairo_surface_destroy(recorded);
   return with_own_numbers(text);
 }

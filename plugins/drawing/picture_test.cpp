@@ -50,7 +50,7 @@ TEST(Picture, LeavesAGapInALineWhereAValueIsNotFinite) {
   EXPECT_NE(drawn.at(5, 13), kPaper) << "a point between two gaps is a dot";
 }
 
-// Sharp at twice the size: four times the pixels, and not the same ones enlarged.
+// Sharp at twice the size: four times the pixels, not enlarged ones.
 TEST(Picture, IsDrawnAtAnyScaleAndNotEnlarged) {
   Picture picture(120, 30);
   picture.text({4, 4}, "Gewährleistung", {.size = 14});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kNumbers = 9.5, kTitle = 12, kGap = 6;  // sizes of letters; the space around them
 
-// The smallest of 1, 2, 2.5, 5 and 10 times a power of 10 that is not below.
+// The smallest of 1, 2, 2.5, 5 and 10 times a power of 10 that is >= rough.
 double round_up(double rough) {
   const double power = std::pow(10, std::floor(std::log10(rough)));
   for (const double digit : {1.0, 2.0, 2.5, 5.0}) {
@@ -34,7 +34,7 @@ std::string power_text(double value) {
   return fmt::format("{:.2g}e{}", digits, exponent);
 }
 
-// The multiples of powers of ten that lie between two numbers, by these digits.
+// The multiples of powers of ten between two numbers, with these digits.
 std::vector<double> powers_between(double low, double high, std::initializer_list<double> digits, int every) {
   std::vector<double> found;
   for (int exponent = static_cast<int>(std::floor(std::log10(low))); exponent <= std::log10(high) + 1; ++exponent) {
@@ -72,8 +72,8 @@ Scale Scale::around(std::span<const double> values, Kind kind) {
     low -= low > 0 ? std::min(low, 0.5 * size) : 0.5 * size;
     high += 0.5 * size;
   }
-  if (low > 0 && low < 0.35 * high) low = 0;         // a little more, and the axis begins where it means something
-  if (kind == Kind::percent && high - low < 0.02) {  // what hardly differs shall look so
+  if (low > 0 && low < 0.35 * high) low = 0;         // extends a little, so that the axis begins at 0
+  if (kind == Kind::percent && high - low < 0.02) {  // small differences must look small
     low -= 0.01;
     high += 0.01;
   }

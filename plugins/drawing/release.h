@@ -1,4 +1,4 @@
-// Handles of C libraries that let go of themselves: std::unique_ptr<cairo_t, Release<cairo_destroy>>.
+// Handles of C libraries that release themselves: std::unique_ptr<cairo_t, Release<cairo_destroy>>.
 #pragma once
 
 namespace millrace::drawing {

@@ -9,11 +9,11 @@ namespace millrace::drawing {
 namespace {
 
 constexpr double kMargin = 20, kBlock = 16, kBeside = 4, kCaption = 10.5, kHeading = 15, kSmall = 11, kSwatch = 12;
-constexpr double kSmallest = 96;    // units that the longer side of a small image is enlarged to, at least
-constexpr double kWidest = 1240;    // of a sheet, if one cell does not need more
+constexpr double kSmallest = 96;    // minimum longer side of an enlarged small image, in units
+constexpr double kWidest = 1240;    // width of a sheet, unless one cell needs more
 constexpr double kShape = 4.0 / 3;  // width over height of a sheet
 
-// Whole numbers of half units, which are pixels of a picture at the usual scale: so all pixels of an image look the same.
+// Whole half units, which are pixels at the usual scale: so all pixels of an image look equal.
 Area drawn_area(const ImageShape& shape, double largest) {
   const double side = std::max(shape.height, shape.width);
   double scale = std::min(largest / side, 1.0);
@@ -22,7 +22,7 @@ Area drawn_area(const ImageShape& shape, double largest) {
 }
 
 struct Grid {
-  double width = 0, height = 0;  // of a cell
+  double width = 0, height = 0;  // size of a cell
   double images = 0;             // height of its images
   int columns = 1, rows = 0;
 };
@@ -41,7 +41,7 @@ Grid grid_of(const Sheet& sheet) {
     if (cell.is_bad) grid.images = std::max(grid.images, kSmallest);
     lines = std::max(lines, cell.captions.size());
   }
-  // Whole units, so that the pixels of images are whole pixels of the picture.
+  // Whole units, so that image pixels are whole pixels of the picture.
   grid.height = std::ceil(grid.images + (lines > 0 ? kBeside : 0) + static_cast<double>(lines) * line_height(kCaption));
   grid.width = std::ceil(grid.width);
   const double count = static_cast<double>(sheet.cells.size());
@@ -74,7 +74,7 @@ struct LegendItem {
   double width = 0;
 };
 
-// Where the names stand, in as many lines as they need.
+// Places the names, in as many lines as needed.
 std::vector<LegendItem> placed_legend(const std::vector<Caption>& legend, double width) {
   std::vector<LegendItem> items;
   Point at = {0, 0};
@@ -140,7 +140,7 @@ Picture draw(const Sheet& sheet) {
 
 std::size_t sheet_memory_bound(std::size_t cells, std::size_t images, ImageShape shape) {
   if (shape.height <= 0 || shape.width <= 0) shape = {kLargestKept, kLargestKept, 3};
-  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes of a pixel: RGB, as cairo has it, and in the file
+  constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes per pixel: RGB, cairo's format, and the file
   constexpr double kScale = 2, kCaptions = 80;
   const Sheet usual;
   const Area area = drawn_area(shape, usual.largest);

@@ -1,4 +1,4 @@
-// Not by Pango: it ends the process where memory or a thread is refused (GLib), and a run must not end for a picture.
+// Does not use Pango, which ends the process if memory or a thread is refused (GLib): a picture must not end a run.
 #include "text_line.h"
 
 #include <cairo-ft.h>
@@ -23,7 +23,7 @@ using FontSet = std::unique_ptr<FcFontSet, Release<FcFontSetDestroy>>;
 using FontFace = std::unique_ptr<cairo_font_face_t, Release<cairo_font_face_destroy>>;
 using ScaledFont = std::unique_ptr<cairo_scaled_font_t, Release<cairo_scaled_font_destroy>>;
 
-// All fonts that can be drawn at any size, the most wanted first. Immutable, so that threads share them.
+// All scalable fonts, most preferred first. Immutable, so that threads share them.
 class Fonts {
  public:
   explicit Fonts(bool bold) {
@@ -44,7 +44,7 @@ class Fonts {
     }
   }
 
-  // Where no font has the letter, the first: it draws a box.
+  // If no font has the letter, the first one: it draws a box.
   std::size_t font_for(FcChar32 letter) const {
     const auto has = [letter](const Font& font) { return FcCharSetHasChar(font.letters, letter) == FcTrue; };
     const auto found = std::find_if(fonts_.begin(), fonts_.end(), has);
@@ -73,11 +73,11 @@ class Fonts {
     fonts_.push_back({letters, std::move(face)});
   }
 
-  FontSet sorted_;  // the letters are its patterns'
+  FontSet sorted_;  // patterns refer to its letters
   std::vector<Font> fonts_;
 };
 
-// fontconfig crashes where it gets no memory, so it is asked only where there is plenty.
+// fontconfig crashes if it gets no memory, so it is called only if there is plenty.
 void require_memory_for_fonts() {
   constexpr std::size_t kPlenty = std::size_t{16} << 20;
   const std::unique_ptr<void, Release<std::free>> plenty(std::malloc(kPlenty));
@@ -92,7 +92,7 @@ const Fonts& fonts(bool bold) {
   return both[bold ? 1 : 0];
 }
 
-// In the order in which letters stand on paper.
+// In visual order.
 std::vector<FriBidiChar> visual_order(const std::string& text) {
   std::vector<FriBidiChar> logical(text.size() + 1), visual(text.size() + 1);
   const FriBidiStrIndex length =
@@ -101,7 +101,7 @@ std::vector<FriBidiChar> visual_order(const std::string& text) {
   const bool is_turned = fribidi_log2vis(logical.data(), length, &direction, visual.data(), nullptr, nullptr, nullptr) != 0;
   std::vector<FriBidiChar>& found = is_turned ? visual : logical;
   found.resize(static_cast<std::size_t>(length));
-  std::erase(found, FriBidiChar{FRIBIDI_CHAR_FILL});  // stands after letters that were joined to one
+  std::erase(found, FriBidiChar{FRIBIDI_CHAR_FILL});  // follows letters that were joined into one
   return found;
 }
 
@@ -160,7 +160,7 @@ TextLine set_whole(const std::string& text, const TextStyle& style) {
   return line;
 }
 
-// The first bytes of a text, without a character that is cut.
+// The first bytes of a text, without a partial character.
 std::string beginning(const std::string& text, std::size_t bytes) {
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
   return text.substr(0, bytes);
@@ -183,7 +183,7 @@ void load_fonts() {
   try {
     fonts(false);
   } catch (const Error&) {
-    // No font is installed, which is said where a text is drawn.
+    // No font is installed; drawing a text reports it.
   }
 }
 
@@ -191,7 +191,7 @@ TextLine set_line(std::string_view text, const TextStyle& style) {
   const std::string written = line_text(utf8_text(text));
   TextLine line = set_whole(written, style);
   if (style.most <= 0 || line.width <= style.most) return line;
-  std::size_t fits = 0, too_many = written.size();  // bytes that can stand before the dots
+  std::size_t fits = 0, too_many = written.size();  // bytes that fit before the dots
   while (too_many - fits > 1) {
     const std::size_t bytes = (fits + too_many) / 2;
     (set_whole(beginning(written, bytes) + "…", style).width <= style.most ? fits : too_many) = bytes;

@@ -1,4 +1,4 @@
-// Letters of a line of text, where they stand.
+// Positioned letters of a line of text.
 #pragma once
 
 #include <cairo.h>
@@ -18,16 +18,16 @@ struct TextRun {
 };
 
 struct TextLine {
-  std::string text;  // what is written: without what does not fit
+  std::string text;  // the text drawn: without the part that does not fit
   std::vector<TextRun> runs;
   double width = 0;
-  Area ink;  // that the letters cover, from the same place
+  Area ink;  // area of the letters, from the same origin
 };
 
 // The fonts, sizes and places of all letters; the first installed font that has a letter draws it, DejaVu Sans before others.
-// Writing from right to left is turned, and Arabic letters joined. Throws Error(run) where no font is installed.
+// Reorders right-to-left text and joins Arabic letters. Throws Error(run) if no font is installed.
 TextLine set_line(std::string_view text, const TextStyle& style);
 
-const cairo_font_options_t* font_options();  // letters stand where they are measured, at any scale
+const cairo_font_options_t* font_options();  // letters keep their measured places at any scale
 
 }  // namespace millrace::drawing

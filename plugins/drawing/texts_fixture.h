@@ -1,4 +1,4 @@
-// Texts that must not lie over each other, nor beyond the picture.
+// Checks that texts do not overlap, nor extend beyond the picture.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// For tests of gather kernels alone: small maps of one channel, whose values a test chooses.
+// For tests of single gather kernels: small maps of one channel with given values.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct TestMap {
   float at(std::int32_t y, std::int32_t x) const { return values[static_cast<std::size_t>(y * width + x)]; }
 };
 
-// The maps that a kernel reads.
+// The maps read by a kernel.
 class TestFrom {
  public:
   explicit TestFrom(std::vector<TestMap> maps) : maps_(std::move(maps)) {}

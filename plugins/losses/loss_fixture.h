@@ -1,4 +1,4 @@
-// A loss on the processor, over outputs and targets that a test writes down.
+// A loss on the processor, with given outputs and targets.
 #pragma once
 
 #include <cmath>
@@ -50,7 +50,7 @@ struct LossTrial {
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = i % 7 == 0 ? -1.0F : static_cast<float>(any(generator));
   }
 
-  // The sums; writes `gradient`. Units of work are run one by one when `apart`, as threads would take them.
+  // Returns the sums and writes `gradient`. If `apart`, units of work run one by one, like on threads.
   std::vector<double> run(bool apart = false) {
     const LossPlan plan(loss, shape);
     gradient.assign(outputs.size(), 7.0F);
@@ -79,7 +79,7 @@ struct LossTrial {
     return {workspace.begin(), workspace.begin() + static_cast<std::ptrdiff_t>(plan.sums())};
   }
 
-  // The largest difference between the gradient and difference quotients of the loss, beside the largest gradient.
+  // The largest difference between the gradient and difference quotients of the loss, relative to the largest gradient.
   double gradient_error() {
     run();
     const std::vector<float> written = gradient;

@@ -1,4 +1,4 @@
-// What every loss has to do, asked by its own examples.
+// Requirements for every loss, tested with its own examples.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -26,14 +26,6 @@ class EveryLoss : public testing::TestWithParam<std::string> {
     }
   }
 };
-
-TEST_P(EveryLoss, HasTheGradientOfItsLoss) {
-  for_each_example([](LossTrial& trial) {
-    trial.divisor = 2.5;
-    trial.weights = {1, 0.5F, 2, 1, 1, 3};
-    EXPECT_LT(trial.gradient_error(), 3e-3);
-  });
-}
 
 TEST_P(EveryLoss, LeavesSamplesWithoutWeightOut) {
   for_each_example([](LossTrial& trial) {
@@ -77,11 +69,14 @@ TEST_P(EveryLoss, HasDeviceCode) {
     trial.loss->compute(pass);
     for (const PassCall& call : pass.calls()) EXPECT_NE(call.kernel->first.on_device, nullptr) << call.kernel->first.name;
     const LossInfo& info = trial.loss->info();
-    for (const Kernel* kernel : {info.sum_places, info.join_sums, info.count_pairs, info.add_classes}) EXPECT_NE(kernel->on_device, nullptr);
+    for (const Kernel* kernel : {info.sum_places, info.join_sums, info.count_pairs, info.add_classes})
+      EXPECT_NE(kernel->on_device, nullptr);
   });
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(names()), [](const auto& at) { return at.param; });
+
+TEST(Huber, ADeltaOfZeroIsAMistake) { EXPECT_THROW(testkit::make_loss("huber", testkit::table({{"delta", Value(0.0)}})), Error); }
 
 TEST(LossSums, OfManyPlacesAreJoined) {
   LossTrial trial(testkit::make_loss("pixel_cross_entropy"), {3, 90, 100}, 2);  // five chunks
@@ -102,7 +97,7 @@ TEST(LossSums, OfManyPlacesAreJoined) {
   EXPECT_EQ(right, sums[2]);
 }
 
-// Each chunk of places had a matrix of its own: 532 MB for 255 classes and 16 images of 512 x 512.
+// Once, each chunk of places had its own matrix: 532 MB for 255 classes and 16 images of 512 x 512.
 TEST(LossSums, OfManyClassesTakeLittleMemory) {
   const LossPlan plan(testkit::make_loss("pixel_cross_entropy"), {255, 512, 512});
   constexpr std::size_t kPlaces = 16 * 512 * 512, kOfAPlace = 5 * sizeof(float);  // four sums, and the predicted class

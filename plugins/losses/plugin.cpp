@@ -1,3 +1,3 @@
 #include "millrace/plugin.h"
 
-MILLRACE_PLUGIN("losses", "1.0", "Losses: what training minimises.") { millrace::register_parts(registry); }
+MILLRACE_PLUGIN("losses", "1.0", "Losses that training minimises.") { millrace::register_parts(registry); }

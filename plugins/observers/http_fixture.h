@@ -1,4 +1,4 @@
-// A small HTTP server on this machine, which misbehaves where it is asked to: for tests.
+// A small local HTTP server that misbehaves on request, for tests.
 #pragma once
 
 #include <arpa/inet.h>
@@ -18,11 +18,11 @@
 
 namespace millrace::observer_test {
 
-// One connection after the other. What answer() returns is the body of a 200; it may be replaced at any time.
+// One connection after the other. answer() returns the body of a 200; it may be replaced at any time.
 class HttpServer {
  public:
   struct Request {
-    std::string line, head, body;  // "POST /status HTTP/1.1"; all of the head, in lower case
+    std::string line, head, body;  // "POST /status HTTP/1.1"; the whole head, in lower case
   };
 
   HttpServer() {
@@ -48,13 +48,13 @@ class HttpServer {
   const std::string& url() const { return url_; }
   std::function<std::string(const Request&)> answer = [](const Request&) { return "{}"; };  // set before the first request
   std::atomic<int> status{200};
-  std::atomic<bool> silent{false};  // requests are read and not answered
+  std::atomic<bool> silent{false};  // requests are read but not answered
 
   std::vector<Request> requests() const {
     const std::lock_guard lock(mutex_);
     return requests_;
   }
-  // Until there are so many, for a minute at most.
+  // Waits until there are this many, at most a minute.
   std::vector<Request> wait_for(std::size_t count) const {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::minutes(1), [&] { return requests_.size() >= count; });

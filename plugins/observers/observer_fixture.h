@@ -1,4 +1,4 @@
-// An observer of the plugin and a folder to write into: for tests.
+// An observer of the plugin and a folder for its files, for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace millrace::observer_test {
 
-// What an observer asks of its run. It asks for nothing here but to be heard.
+// The observer's run control; only receives warnings.
 class Warnings final : public RunControl {
  public:
   void stop() override { ADD_FAILURE() << "stop"; }
@@ -68,7 +68,7 @@ class ObserverFixture : public testing::Test {
   }
 
   const testkit::TestFolder own_;
-  const std::filesystem::path folder_ = made(own_.path() / "2026-01-01T00-00-00");  // of the run
+  const std::filesystem::path folder_ = made(own_.path() / "2026-01-01T00-00-00");  // the run's folder
   Warnings control_;
 };
 

@@ -1,4 +1,4 @@
-// A kernel that nvcc never saw would otherwise be found out by a launch, on a device.
+// Otherwise a kernel that nvcc never compiled would only be detected by a launch on a device.
 #include <gtest/gtest.h>
 
 #include "millrace/optimizer.h"

@@ -24,14 +24,15 @@ namespace millrace {
 
 using testkit::table;
 
-// One update of one parameter: `value` and `states` before it, which the formula changes. `t`: updates with this one.
+// One update of one parameter: the previous `value` and `states`, which the formula changes. `t`: number of updates, including
+// this one.
 struct FormulaStep {
   double rate, decay;
   int t;
   const std::vector<double>& gradient;
   std::vector<double>& value;
   std::map<std::string, std::vector<double>>& states;
-  std::size_t rows;  // of the parameter as a matrix
+  std::size_t rows;  // rows of the parameter as a matrix
 };
 using Formula = std::function<void(const FormulaStep& step)>;
 
@@ -41,7 +42,7 @@ inline double length_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// For formulas that treat every element alone.
+// For formulas that treat every element separately.
 inline Formula by_element(std::function<void(const FormulaStep& step, std::size_t i)> formula) {
   return [formula = std::move(formula)](const FormulaStep& step) {
     for (std::size_t i = 0; i < step.value.size(); ++i) formula(step, i);
@@ -66,7 +67,7 @@ inline std::vector<float> drawn(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-// A replica whose gradients are written by hand. Weights are decayed by 0.1; other parameters are not, and have twice the rate.
+// A replica with gradients set by hand. Weights are decayed by 0.1; other parameters are not, and have twice the rate.
 class OptimizerTrial {
  public:
   static constexpr double kRate = 0.05, kDecay = 0.1;
@@ -77,7 +78,7 @@ class OptimizerTrial {
                        optimizer->scope() == OptimizerScope::matrix ? Optimizers{optimizer, testkit::make_optimizer("sgd")}
                                                                     : Optimizers{optimizer, optimizer}) {}
 
-  // The first optimizer is that of the weights.
+  // The first optimizer is for the weights.
   using Optimizers = std::array<std::shared_ptr<const Optimizer>, 2>;
   OptimizerTrial(const std::string& backend, Precision precision, const Optimizers& optimizers,
                  std::shared_ptr<const Network> network = small_network())
@@ -143,7 +144,7 @@ inline void expect_near(const std::vector<float>& found, const std::vector<doubl
   }
 }
 
-// `tolerance`: of values; states are compared as float32.
+// `tolerance`: for values; states are compared as float32.
 inline void expect_follows(OptimizerTrial& trial, const Optimizer& optimizer, const Formula& formula, double tolerance = 2e-5) {
   struct Expected {
     std::vector<double> value;
@@ -183,8 +184,7 @@ inline void expect_follows(OptimizerTrial& trial, const Optimizer& optimizer, co
   }
 }
 
-// `formula` finds in FormulaStep::states the states that the optimizer keeps with these parameters. `in_bf16`: tolerance where
-// products of the optimizer are in bf16.
+// `formula` gets the optimizer's states in FormulaStep::states. `in_bf16`: tolerance if the optimizer's products use bf16.
 inline void expect_follows(const std::string& name, const Value& parameters, const Formula& formula, double in_bf16 = 2e-5) {
   const std::shared_ptr<const Optimizer> optimizer = testkit::make_optimizer(name, parameters);
   for (const char* backend : {"cpu", "simulated"}) {

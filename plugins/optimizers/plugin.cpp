@@ -1,3 +1,3 @@
 #include "millrace/plugin.h"
 
-MILLRACE_PLUGIN("optimizers", "1.0", "Optimizers: how a gradient changes a parameter.") { millrace::register_parts(registry); }
+MILLRACE_PLUGIN("optimizers", "1.0", "Optimizers: update rules of parameters.") { millrace::register_parts(registry); }

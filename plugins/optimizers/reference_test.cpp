@@ -59,7 +59,7 @@ double relative_difference(const std::vector<float>& values, const std::vector<d
   return std::sqrt(far / norm);
 }
 
-// At most three times what PyTorch's own float32 is off after as many steps.
+// At most three times the error of PyTorch's own float32 after equally many steps.
 TEST(Optimizers, AgreeWithPyTorchOverTwentySteps) {
   const nlohmann::json file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/optimizers.json"));
   std::set<std::string> seen;
@@ -74,6 +74,47 @@ TEST(Optimizers, AgreeWithPyTorchOverTwentySteps) {
     }
   }
   EXPECT_EQ(seen.size(), testkit::optimizer_registry().optimizers().size()) << "an optimizer without a reference";
+}
+
+// Shares that never fade, and numbers that floats cannot divide by.
+TEST(Optimizers, RefuseParametersThatTheyCannotUse) {
+  const std::tuple<const char*, const char*, double> mistakes[] = {{"sgd", "momentum", 1},
+                                                                   {"adam", "epsilon", 0},
+                                                                   {"adam", "beta1", 1},
+                                                                   {"adam", "beta2", 1},
+                                                                   {"adamw", "epsilon", 0},
+                                                                   {"adamw", "beta1", 1},
+                                                                   {"adamw", "beta2", 1},
+                                                                   {"lion", "beta1", 1},
+                                                                   {"lion", "beta2", 1},
+                                                                   {"lamb", "epsilon", 0},
+                                                                   {"lamb", "beta1", 1},
+                                                                   {"lamb", "beta2", 1},
+                                                                   {"lars", "momentum", 1},
+                                                                   {"lars", "trust", 0},
+                                                                   {"rmsprop", "epsilon", 0},
+                                                                   {"rmsprop", "alpha", 1},
+                                                                   {"rmsprop", "momentum", 1},
+                                                                   {"muon", "momentum", 1},
+                                                                   {"muon", "momentum", 0},
+                                                                   {"adafactor", "beta2_decay", 0},
+                                                                   {"adafactor", "epsilon1", 1e-30},
+                                                                   {"adafactor", "clip_threshold", 0}};
+  for (const auto& [name, key, value] : mistakes)
+    EXPECT_THROW(testkit::make_optimizer(name, table({{key, Value(value)}})), Error) << name << " " << key;
+  EXPECT_THROW(testkit::make_optimizer("sgd", table({{"nesterov", Value(true)}})), Error) << "without a momentum";
+}
+
+TEST(Rmsprop, KeepsWhatItsParametersAskFor) {
+  const auto names = [](const Value& parameters) {
+    std::vector<std::string> kept;
+    const auto optimizer = testkit::make_optimizer("rmsprop", parameters);
+    for (const OptimizerState& state : optimizer->states()) kept.push_back(state.name);
+    return kept;
+  };
+  EXPECT_EQ(names({}), (std::vector<std::string>{"variance"}));
+  EXPECT_EQ(names(table({{"momentum", Value(0.9)}})), (std::vector<std::string>{"variance", "momentum"}));
+  EXPECT_EQ(names(table({{"centered", Value(true)}})), (std::vector<std::string>{"variance", "mean"}));
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// That the walls stand, and that the checks would see it if they did not: each check is also run on a small tree with one
-// violation planted in it.
+// Tests the architecture's rules, and that the checks detect violations: each check also runs on a small tree with one planted.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,7 +26,7 @@ std::string text(const Findings& findings) {
   return all;
 }
 
-// A tree of its own, gone with the object.
+// A temporary tree.
 class PlantedTree {
  public:
   PlantedTree()
@@ -55,7 +54,7 @@ class PlantedTree {
   fs::path root_;
 };
 
-// What the check of includes says about one file in the planted tree; "" for a file without fault.
+// Findings of the include check for one file in the planted tree; "" if there are none.
 std::string includes_with(const std::string& name, const std::string& content) {
   PlantedTree tree;
   tree.write(name, content);
@@ -157,7 +156,7 @@ TEST(WallsCheck, SeesAClassInTwoSources) {
   EXPECT_EQ(text(check_sizes(tree.root())), "framework/graph/graph_more.cpp: defines functions of Graph, as graph.cpp does\n");
 }
 
-// What counts, and what does not.
+// Functions and fields that count, and others that do not.
 constexpr const char* kClass = R"(
 template <class T>
 class Small : public Base<T> {

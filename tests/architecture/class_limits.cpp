@@ -1,4 +1,4 @@
-// How large classes of the framework and of the backends may be.
+// Maximum sizes of classes in the framework and backends.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -13,46 +13,46 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Those that are larger, with what they have, and why they stay whole. Public headers first.
+// Larger classes, with their sizes, and the reason not to split them. Public headers first.
 constexpr std::array kLarge = {
-    // One call for each thing that a run asks of a device: parts of the contract would all be implemented by one class.
+    // One call per request of a run to a device: split parts would still be implemented by one class.
     ClassLimit{.name = "Replica", .public_functions = 25},
-    // Its steps plan one set of tensors in turn: parts would hand all of it on.
+    // Its steps plan one set of tensors in turn: split parts would pass all of it on.
     ClassLimit{.name = "ExecutablePlan", .public_functions = 20},
-    // All figures that are made of one table of classes.
+    // All metrics computed from one table of classes.
     ClassLimit{.name = "ClassTotals", .public_functions = 17},
-    // What a parameter may say about itself.
+    // The properties of a parameter.
     ClassLimit{.name = "ParamInfo", .fields = 21},
-    // One type of six kinds: each can be made of it, asked for and changed.
+    // One type of six kinds, each with a constructor, a query and a setter.
     ClassLimit{.name = "Value", .public_functions = 30},
-    // One call for each kind of measurement, and for telling it.
+    // One call per measurement, and one to report it.
     ClassLimit{.name = "RunMeter", .public_functions = 16},
-    // What a graph and its source ask of the gate, the horizon among them.
+    // The calls of a graph and of its source.
     ClassLimit{.name = "Gate", .public_functions = 16},
-    // All that the rules of a run read, one call for each event, and what the Runner does for each action.
+    // Everything that the rules of a run read, one call per event, and one per action.
     ClassLimit{.name = "RunState", .fields = 37},
     ClassLimit{.name = "Decider", .public_functions = 19, .private_functions = 37},
     ClassLimit{.name = "Runner", .private_functions = 54, .fields = 32},
-    // One call for each thing that a stage may tell its run.
+    // One call per kind of report from a stage to its run.
     ClassLimit{.name = "RunLog", .public_functions = 16},
-    // All that is decided before a run, and all that its options are.
+    // All decisions before a run, and all its options.
     ClassLimit{.name = "PreparedRun", .public_functions = 16},
     ClassLimit{.name = "RunOptions", .fields = 21},
-    // One mutex guards what one hand-over needs.
+    // One mutex guards everything that one delivery needs.
     ClassLimit{.name = "Observers::Queue", .fields = 22},
     // The keys of [run].
     ClassLimit{.name = "RunParams", .fields = 21},
     // The keys of a checkpoint's state.
     ClassLimit{.name = "SavedState", .fields = 21},
-    // What Replica asks of a backend.
+    // The interface of Replica.
     ClassLimit{.name = "CpuReplica", .public_functions = 24},
     ClassLimit{.name = "GpuReplica", .public_functions = 25},
-    // What a GPU is to the backend, so that it can be acted out on the host: memory, queues, libraries, checks.
+    // A GPU as seen by the backend, so that it can be simulated on the host: memory, queues, libraries, checks.
     ClassLimit{.name = "Machine", .public_functions = 21},
     ClassLimit{.name = "CudaMachine", .public_functions = 17},
-    // A tensor that is planned has two fields: its number, and where it lies.
+    // A planned tensor has two fields: its number, and its position.
     ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cpu", .fields = 32},
-    ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cuda", .fields = 37},
+    ClassLimit{.name = "Normalisation", .folder = "plugins/backends/cuda", .fields = 35},
     // The facts by which libraries choose an engine.
     ClassLimit{.name = "ConvolutionShape", .fields = 24},
 };
@@ -67,7 +67,7 @@ bool fits(const ClassSize& size, const ClassLimit& limit) {
          size.fields <= limit.fields;
 }
 
-// Where a class has less than its entry says, beyond what every class may have.
+// Whether a class is smaller than its entry, above the general limits.
 bool has_shrunk(const ClassSize& size, const ClassLimit& entry) {
   const ClassLimit usual;
   return std::max(size.public_functions, usual.public_functions) < entry.public_functions ||

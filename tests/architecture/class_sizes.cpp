@@ -9,7 +9,7 @@
 namespace millrace::architecture {
 namespace {
 
-// The code of a file without directives of the preprocessor.
+// A file's code without preprocessor directives.
 std::string text_of(const std::filesystem::path& file) {
   std::string text;
   bool goes_on = false;
@@ -23,7 +23,7 @@ std::string text_of(const std::filesystem::path& file) {
   return text;
 }
 
-// The text that ends after the bracket which closes that at `open`.
+// The end of the text up to the bracket that closes the one at `open`.
 std::size_t behind_bracket(std::string_view text, std::size_t open) {
   int depth = 0;
   for (std::size_t i = open; i < text.size(); ++i) {
@@ -37,8 +37,8 @@ bool begins(const std::string& text, std::smatch& found, const std::regex& with)
   return std::regex_search(text, found, with, std::regex_constants::match_continuous);
 }
 
-// A declaration without what stands in its brackets, pointed ones included, so that "std::function<void(int)> f = g(1);" has no
-// bracket before its name.
+// A declaration without the contents of its brackets, including angle brackets, so that "std::function<void(int)> f = g(1);" has
+// no bracket before its name.
 std::string outline(std::string_view declaration) {
   std::string out;
   int pointed = 0;
@@ -62,7 +62,7 @@ class ClassReader {
  public:
   explicit ClassReader(std::string text) : text_(std::move(text)) {}
 
-  // All classes that are defined from `at` to `end`, outside of classes.
+  // All classes defined from `at` to `end`, outside of classes.
   std::vector<ClassSize> outer() {
     static const std::regex head(R"(\b(class|struct)\s+(?:\[\[\w+\]\]\s*)?([\w:]+)(?:\s+final)?\s*(?::[^:;{}()][^;{}()]*)?\{)");
     for (std::size_t at = 0; at < text_.size();) {
@@ -113,12 +113,12 @@ class ClassReader {
     return last;
   }
 
-  // Whether the brace after this begins the body of a function.
+  // Whether the brace after this begins a function body.
   static bool is_body(std::string_view before) {
     const std::string head = outline(before);
     const std::size_t bracket = head.find('(');
     if (bracket == std::string::npos) return false;
-    // In "Graph(int a) : a_{a}" the brace belongs to a field, unless what is before it is complete.
+    // In "Graph(int a) : a_{a}" the brace belongs to a field, unless the text before it is complete.
     const std::size_t colon = head.find(" : ", bracket);
     const std::size_t end = head.find_last_not_of(" \n\t");
     return colon == std::string::npos || head[end] == ')' || head[end] == '}';

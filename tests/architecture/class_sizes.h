@@ -1,4 +1,4 @@
-// How large classes are: counted from their definitions, as far as the check needs it.
+// Sizes of classes, counted from their definitions as far as the check needs.
 #pragma once
 
 #include <cstddef>
@@ -8,16 +8,15 @@
 
 namespace millrace::architecture {
 
-// Functions that are declared, without those that are deleted or defaulted; and fields, without static ones. A nested class is
-// one of its own.
+// Declared functions, except deleted and defaulted ones; and fields, except static ones. A nested class is counted separately.
 struct ClassSize {
   std::string name;  // "Graph", "Graph::Figures"
   std::size_t lines = 0;
-  std::size_t public_functions = 0, private_functions = 0;  // what is protected counts as private
+  std::size_t public_functions = 0, private_functions = 0;  // protected members count as private
   std::size_t fields = 0;
 };
 
-// Those that a header or source defines, in its order.
+// The classes defined in a header or source, in order.
 std::vector<ClassSize> classes_in(const std::filesystem::path& file);
 
 }  // namespace millrace::architecture

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kWidth = 130;  // ColumnLimit of .clang-format
 
-// What stands after the "//" of a line that is nothing else. Nothing: the line is none, or an empty one.
+// The text after "//" on a line with only a comment. Empty if there is none.
 std::optional<std::string> comment_text(const std::string& line) {
   const std::size_t begin = line.find_first_not_of(' ');
   if (begin == std::string::npos || line.compare(begin, 2, "//") != 0) return std::nullopt;
@@ -35,7 +35,7 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::size_t indent_of(const std::string& text) { return text.find_first_not_of(' '); }
 
-// Where words begin after so many blanks or more.
+// Columns where words begin after at least this many blanks.
 std::set<std::size_t> columns_of(const std::string& text, std::size_t blanks) {
   std::set<std::size_t> columns;
   for (std::size_t at = indent_of(text); (at = text.find("  ", at)) != std::string::npos;) {

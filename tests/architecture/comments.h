@@ -1,8 +1,7 @@
-// Rows in comments that a formatter has taken for a paragraph.
+// Detects comment rows that a formatter has joined into a paragraph.
 //
-// clang-format breaks a comment's line that is too long and joins what is left of it to the next line. Where the lines are the
-// rows of a table or an example, they are destroyed by that. .clang-format says which comments it leaves alone; others look like
-// this:
+// clang-format breaks a comment line that is too long and joins the rest to the next line. This destroys rows of tables and
+// examples. .clang-format sets the comments that it leaves alone; in others the damage looks like this:
 //
 //   words that are left over    the line before could not hold them, and the row goes on below them, indented deeper
 //   two rows in one             `name   = value` in the middle of a line, or words before `name =` and a comment of the example
@@ -16,9 +15,9 @@
 
 namespace millrace::architecture {
 
-// Line numbers, from 1, of comments in one source file that look so.
+// Line numbers, from 1, of such comments in one source file.
 std::vector<int> reflowed_comments(const std::vector<std::string>& lines);
-// Line numbers of comments that begin with "Of": they say of what, and not what. Asked of public headers and backends.
+// Line numbers of comments that begin with "Of", which lack a subject. Applied to public headers and backends.
 std::vector<int> fragments(const std::vector<std::string>& lines);
 
 // Checks the sources of a tree.

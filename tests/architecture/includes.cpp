@@ -1,4 +1,4 @@
-// Who includes what.
+// Checks includes.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 19> kDeviceLibraries = {
     "dnnl",      "oneapi/dnnl", "mkl",    "omp.h", "cuda", "cudnn", "cublas", "nccl", "nvjpeg", "driver_types.h",
     "jpeglib.h", "turbojpeg",   "jerror", "png",   "webp", "tiff",  "curl",   "aws",  "mpi.h"};
 
-// Each may include those before it.
+// Each may include the earlier ones.
 constexpr std::array<std::string_view, 8> kRooms = {"ranks",  "weight_files", "checkpoint", "report",
                                                     "stages", "recipe",       "prepare",    "run"};
 
@@ -41,7 +41,7 @@ class IncludeCheck {
  private:
   void framework(const fs::path& file) {
     const bool is_public = below(file, root_ / "framework/include");
-    const bool for_nvcc = file.extension() == ".cuh";  // plugins' kernels alone include these; the library does not
+    const bool for_nvcc = file.extension() == ".cuh";  // only plugins' kernels include these; the library does not
     for (const Include& include : includes_of(file)) {
       if (!for_nvcc && include.name.ends_with(".cuh")) note(file, include, "what nvcc compiles belongs to plugins");
       if (starts_with_any(include.name, kDeviceLibraries) && !(for_nvcc && include.name == "cuda_runtime.h"))
@@ -59,7 +59,7 @@ class IncludeCheck {
     }
   }
 
-  // The folders of a run stand on each other in one order, and on all other folders, which do not see them.
+  // The folders of a run depend on each other in one order, and on all other folders, which do not depend on them.
   void note_room(const fs::path& file, const Include& include) {
     if (is_test(file)) return;
     const auto room_of = [](const fs::path& path) {
@@ -88,7 +88,7 @@ class IncludeCheck {
   }
 
   void tool(const fs::path& file) {
-    if (is_test(file)) return;  // a benchmark looks into what it measures
+    if (is_test(file)) return;  // a benchmark may include internals that it measures
     for (const Include& include : includes_of(file)) {
       if (!include.quoted) continue;
       const bool own = found_within(root_ / "tools", file, include.name);
@@ -96,7 +96,7 @@ class IncludeCheck {
     }
   }
 
-  // plugins/KIND/NAME; for what all of a kind share, and for tests, plugins/KIND.
+  // plugins/KIND/NAME; for shared parts of a kind, and for tests, plugins/KIND.
   fs::path own_folder(const fs::path& file) const {
     const fs::path relative = fs::relative(file.parent_path(), root_ / "plugins");
     const fs::path kind = *relative.begin();
@@ -115,7 +115,7 @@ class IncludeCheck {
     return has(root_ / "framework/include") || has(root_ / "framework");
   }
 
-  // Relative to the file or to a folder between it and `own`; and not outside `own`.
+  // Relative to the file or to a folder between it and `own`; not outside `own`.
   static bool found_within(const fs::path& own, const fs::path& file, const std::string& name) {
     for (fs::path folder = file.parent_path(); below(folder, own) || folder == own; folder = folder.parent_path()) {
       const fs::path target = fs::weakly_canonical(folder / name);

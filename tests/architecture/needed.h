@@ -6,11 +6,11 @@
 
 namespace millrace::architecture {
 
-// The names of the libraries that an ELF file of this machine asks the loader for (DT_NEEDED), in its order. Throws
-// std::runtime_error for a file that is no such library.
+// The libraries that an ELF file of this machine needs (DT_NEEDED), in order. Throws std::runtime_error if the file is not such
+// a library.
 std::vector<std::string> needed_libraries(const std::filesystem::path& library);
 
-// The folders in which it has the loader look for them (DT_RPATH, DT_RUNPATH).
+// The folders where the loader searches for them (DT_RPATH, DT_RUNPATH).
 std::vector<std::string> run_paths(const std::filesystem::path& library);
 
 }  // namespace millrace::architecture

@@ -1,2 +1,2 @@
-// The whole content of a library whose link line is all that matters.
+// The whole content of a library of which only the link line matters.
 int planted_symbol() { return 1; }

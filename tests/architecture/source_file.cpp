@@ -47,7 +47,7 @@ std::vector<std::string> code_of(const fs::path& file) {
       } else if (rest.starts_with("/*")) {
         in_comment = true;
       } else if (line[i] == '"' || (line[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(line[i - 1]))))) {
-        quote = line[i];  // but not the ' of 1'000
+        quote = line[i];  // except the ' of 1'000
       } else {
         code += line[i];
       }

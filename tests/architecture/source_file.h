@@ -1,4 +1,4 @@
-// Reading C++ sources as far as the checks need it.
+// Reads C++ sources as far as the checks need.
 #pragma once
 
 #include <filesystem>
@@ -9,21 +9,21 @@ namespace millrace::architecture {
 
 struct Include {
   int line = 0;
-  std::string name;     // what stands between the quotes or brackets
+  std::string name;     // the text between quotes or brackets
   bool quoted = false;  // "name" rather than <name>
 };
 
 std::vector<std::string> read_lines(const std::filesystem::path& file);
 std::vector<Include> includes_of(const std::filesystem::path& file);
 
-// The lines without comments and without the insides of texts, so that only code is left.
+// The lines without comments and text contents, so that only code is left.
 std::vector<std::string> code_of(const std::filesystem::path& file);
 
-// The sources and headers below a folder, sorted; none where it does not exist.
+// The sources and headers below a folder, sorted; empty if it does not exist.
 std::vector<std::filesystem::path> cpp_files(const std::filesystem::path& folder);
 
-// Tests (_test), what they share (_fixture), libraries acted out (fake_), benchmarks (_bench), the test kit and the plugins that
-// tests load.
+// Tests (_test), their shared parts (_fixture), simulated libraries (fake_), benchmarks (_bench), the test kit and plugins
+// loaded by tests.
 bool is_test(const std::filesystem::path& file);
 
 }  // namespace millrace::architecture

@@ -1,4 +1,4 @@
-// Which types of plugins the framework knows by name.
+// Types of plugins that the framework names.
 #include <algorithm>
 #include <array>
 #include <regex>
@@ -13,22 +13,22 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kKnown = {
-    // [data] chooses the source by what lies at its path.
+    // [data] chooses the source by the contents of its path.
     KnownName{"framework/config/data_layout.cpp", "read_folder"},
     KnownName{"framework/config/data_layout.cpp", "read_list"},
     KnownName{"framework/config/data_layout.cpp", "read_pairs"},
     KnownName{"framework/config/data_layout.cpp", "read_tar"},
-    // The sink whose columns get the names of the numbers that a list has.
+    // The sink whose columns get the names of a list's numbers.
     KnownName{"framework/recipe/inference_recipe.cpp", "write_features"},
-    // The loss of a stage whose table names none.
+    // The default loss of a stage's table.
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
-    // One of the layers that a backend may compute by an operation of its own.
+    // A layer for which a backend may have its own operation.
     KnownName{"framework/network/fusion.cpp", "softmax"},
-    // A key of recipes: the size of batches.
+    // A key of recipes: the batch size.
     KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_check.cpp", "batch"},
-    // The kind of plugin, which one stage shares the name with.
+    // The kind of plugin; one stage has the same name.
     KnownName{"framework/config/schema.cpp", "optimizer"},
     KnownName{"framework/plugin/registry_content.h", "optimizer"},
     // A folder's name, and sides of an image.
@@ -38,7 +38,7 @@ constexpr std::array kKnown = {
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };
 
-// The texts that the pattern finds in front of a comment.
+// The texts that the pattern finds before a comment.
 std::vector<std::string> texts_in(const std::regex& pattern, const std::string& line) {
   const std::string code = line.substr(0, line.find("//"));
   std::vector<std::string> found;
@@ -91,7 +91,7 @@ Findings check_names(const fs::path& root, std::span<const KnownName> known) {
 }
 
 Findings check_host_backend(const fs::path& root) {
-  static const std::regex name(R"re((=\s*"cpu"))re");  // compared with, or given
+  static const std::regex name(R"re((=\s*"cpu"))re");  // compared with, or assigned
   Findings findings;
   for (const char* part : {"framework", "tools"}) {
     for (const fs::path& file : cpp_files(root / part)) {

@@ -31,8 +31,8 @@ std::set<std::string> names_below(const fs::path& folder) {
   return names;
 }
 
-// A source of a folder that defines functions of a class of its headers, as another one does already. These may:
-const std::set<std::string> kInTwoSources = {"Builder"};  // of networks: layers, and blocks of them
+// A source that defines functions of a class from its folder's headers, while another source does so too. These may:
+const std::set<std::string> kInTwoSources = {"Builder"};  // for networks: layers, and blocks of them
 
 void check_homes(const fs::path& root, Findings& findings) {
   static const std::regex definition(R"(^[A-Za-z].*?\b(\w+)::~?\w+\()");
@@ -104,8 +104,8 @@ Findings check_streams(const fs::path& root) {
   static const std::regex may_throw(R"((^|[^\w.>])(std::)?(stderr|cerr|clog|perror)\b)");
   const std::string home = "standard_error.";
   const std::set<std::string> speak = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp",
-                                       "plugins/observers/page/page.cpp",  // its address, when the run begins
-                                       "plugins/observers/top/top.cpp"};     // its screen
+                                       "plugins/observers/page/page.cpp",  // prints its address when the run begins
+                                       "plugins/observers/top/top.cpp"};   // draws its screen
   Findings findings;
   for (const char* part : {"framework", "plugins", "tools"}) {
     for (const fs::path& file : cpp_files(root / part)) {

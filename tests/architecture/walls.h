@@ -1,5 +1,5 @@
-// The walls of the house, as checks over a source tree and over built libraries. Each returns what it found, one line each:
-// "framework/run/run.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty: all is well.
+// Architecture checks over a source tree and built libraries. Each returns its findings, one line each:
+// "framework/run/run.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty if there are none.
 #pragma once
 
 #include <cstddef>
@@ -12,43 +12,43 @@ namespace millrace::architecture {
 
 using Findings = std::vector<std::string>;
 
-// Who includes what. The framework: no device, image or network library, no plugin and no tool; oneTBB in framework/graph only,
-// toml++ in framework/config only. Public headers: each other. Plugins: millrace/*.h, their own files and external libraries
-// (their tests the test kit as well). Tools: no plugin.
+// Includes. The framework: no device, image or network library, no plugin and no tool; oneTBB in framework/graph only, toml++ in
+// framework/config only. Public headers: each other. Plugins: millrace/*.h, their own files and external libraries (their tests
+// the test kit as well). Tools: no plugin.
 Findings check_includes(const std::filesystem::path& root);
 
-// A class of the framework lives in one header and one source of the same folder, and no file has more than 700 lines, unless one
-// of its lines says "Long because".
+// A class of the framework has one header and one source in the same folder, and no file has more than 700 lines, unless a line
+// contains "Long because".
 Findings check_sizes(const std::filesystem::path& root);
 
-// No class of the framework or of a backend has more than 15 public or 25 private functions or 20 fields. Those that have are
-// listed in class_limits.cpp with their numbers: they may not grow, and one that has shrunk is to be listed so, or not at all.
+// No class of the framework or of a backend has more than 15 public or 25 private functions or 20 fields. Larger ones are listed
+// in class_limits.cpp with their numbers: they may not grow, and the entry of one that has shrunk must be lowered or removed.
 struct ClassLimit {
   const char* name = "";    // "Graph", "Graph::Figures"
-  const char* folder = "";  // below which it is meant; empty: anywhere
+  const char* folder = "";  // folder of the class; empty: anywhere
   std::size_t public_functions = 15, private_functions = 25, fields = 20;
 };
 std::span<const ClassLimit> large_classes();
 Findings check_classes(const std::filesystem::path& root, std::span<const ClassLimit> large = large_classes());
 
-// The framework names no type that a plugin registers, but those listed in type_names.cpp with the reason.
+// The framework names no type registered by a plugin, except those listed in type_names.cpp with the reason.
 struct KnownName {
   const char *file = "", *name = "";
 };
 std::span<const KnownName> known_names();
 Findings check_names(const std::filesystem::path& root, std::span<const KnownName> known = known_names());
 
-// One file of the framework says which backend computes on the host (kHostBackend); the others and the tools ask that.
+// One file of the framework defines which backend computes on the host (kHostBackend); other files and the tools use that.
 Findings check_host_backend(const std::filesystem::path& root);
 
 // Only a tool's main.cpp ends the process.
 Findings check_exits(const std::filesystem::path& root);
 
-// The framework and plugins tell the run what there is to say, and never write to standard error: an observer does, and where no
-// run listens, print_warning().
+// The framework and plugins send messages to the run, and never write to standard error: an observer does, and without a run,
+// print_warning().
 Findings check_streams(const std::filesystem::path& root);
 
-// The framework's library needs no device or image library; no plugin needs another plugin. `plugins` is the folder of plugins.
+// The framework's library needs no device or image library; no plugin needs another plugin. `plugins`: the folder of plugins.
 Findings check_link_lines(const std::filesystem::path& framework_library, const std::filesystem::path& plugins);
 
 // An install tree's headers are exactly those of framework/include and plugins/*/*/include.

@@ -8,14 +8,14 @@ import re
 import subprocess
 import sys
 
-# Lines that the compiler reads for each, without blank ones, at most: what GCC 12 reads and a thirtieth more. The table is
-# printed: lower a bound when a header has shrunk.
+# Maximum number of non-blank lines that the compiler reads for each: GCC 12's number and a thirtieth more. The table is printed:
+# lower a bound when a header has shrunk.
 BOUNDS = {
     "batch.h": 63800, "communicator.h": 63900, "error.h": 30600, "kernels.h": 23400, "layer.h": 100100, "loss.h": 103300,
     "observer.h": 66500, "optimizer.h": 67800, "params.h": 44000, "plugin.h": 52400, "sample.h": 41000, "source.h": 48800,
     "stage.h": 48700, "storage.h": 50400,
 }
-# Stages that submit work to devices, for which streams and replicas are declared (framework/README.md).
+# Stages that submit work to devices, which need streams and replicas (framework/README.md).
 ON_DEVICES = ("histogram", "top_k")
 INCLUDE = re.compile(r'^\s*#include\s+["<](millrace/[^">]+)[">]', re.MULTILINE)
 

@@ -11,7 +11,7 @@ import sys
 ENUM = "an enum needs the names of its values: add("
 STRUCT = "a struct is a table: give it `static void describe(millrace::ParamSet<T>&)`, or declare it with add_table()"
 OTHER = "the type of this field is none that a parameter may have: bool, int, "
-# (field `x`, what the compiler says)
+# (field `x`, the compiler's message)
 CASES = [
     ("Mode x", ENUM), ("std::optional<Mode> x", ENUM), ("std::vector<Mode> x", ENUM),
     ("Point x", STRUCT), ("std::optional<Point> x", STRUCT), ("std::vector<Point> x", STRUCT),

@@ -1,4 +1,4 @@
-// Twelve runs, each with one thing that holds it up. The line of the epoch and the report of the profile name it.
+// Twelve runs with one bottleneck each. The epoch's line and the profile's report name it.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a run says of itself.
+// The run's own reports.
 class Listener final : public RunObserver {
  public:
   void epoch(const EpochEvent& event) override { line = event.waits_for; }
@@ -38,7 +38,7 @@ struct Said {
   Profile profile;
 };
 
-// Seconds of processors: what all programs had since the machine began, and what this one had.
+// Processor seconds: of all programs since the machine started, and of this one.
 struct Processors {
   double all = 0, own = 0;
 
@@ -61,7 +61,7 @@ bool is_named(const Said& said, const std::string& name) {
   return said.line.starts_with(name + " ") && said.profile.bottleneck.text().starts_with(name + " ");
 }
 
-constexpr double kOthers = 0.15;  // processors that other programs may have without disturbing
+constexpr double kOthers = 0.15;  // processors that other programs may use without disturbing
 
 class Bottlenecks : public ::testing::Test {
  protected:
@@ -76,7 +76,7 @@ class Bottlenecks : public ::testing::Test {
     drawn_ = nullptr;
   }
 
-  // quickstart.toml with so many images, an epoch of `steps` steps of 20, and these keys.
+  // quickstart.toml with `images` images, an epoch of `steps` steps of 20, and these keys.
   Said run(const std::vector<std::string>& keys, const std::string& flow = "", int steps = 4) {
     std::ofstream file(folder_ / "pipeline.toml");
     file << "extends = \"" << pipeline("quickstart.toml") << "\"\n[run]\nepochs = 1\n";
@@ -103,7 +103,8 @@ class Bottlenecks : public ::testing::Test {
     return {listener->line, listener->builder.build(2)};
   }
 
-  // The same, again after a while where other programs had a part of a processor. The line and the profile have to name this.
+  // The same, repeated after a while if other programs used part of a processor. The line and the profile must name this
+  // bottleneck.
   Said named(const std::string& name, const std::vector<std::string>& keys, const std::string& flow = "", int steps = 4) {
     for (int time = 1;; ++time) {
       const Processors before = Processors::now();
@@ -122,7 +123,7 @@ class Bottlenecks : public ::testing::Test {
     }
   }
 
-  // The shapes, with one of so many training images replaced by noise of this side.
+  // The shapes, with one of every `one_of` training images replaced by noise of this side.
   static std::string with_noise(int side, int one_of) {
     const std::string made = *drawn_ / ("noise_of_" + std::to_string(side));
     if (fs::exists(made)) return made;
@@ -138,7 +139,7 @@ class Bottlenecks : public ::testing::Test {
     }
     return made;
   }
-  // A network that takes no time, so that nothing but data can hold up a run.
+  // A network that takes no time, so that only data can limit a run.
   static std::string tiny() {
     const std::string file = *drawn_ / "tiny.toml";
     std::ofstream(file) << R"(
@@ -170,7 +171,7 @@ TEST_F(Bottlenecks, ASlowStore) {
   expect_said(said, "One more I/O thread would give");
 }
 
-// Each image takes longer than others may hold up the thread between two of them.
+// Each image takes longer than other programs may delay the thread between two of them.
 TEST_F(Bottlenecks, SlowDecoding) {
   const Said said = named("decode_image",
                           {tiny(), "data.path=" + with_noise(512, 1), "train.decode_image.size=[512, 512]", "run.threads=1",

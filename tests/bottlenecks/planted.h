@@ -1,4 +1,4 @@
-// What is slow on purpose: a storage, stages and a communicator.
+// Deliberately slow parts: a storage, stages and a communicator.
 #pragma once
 
 #include "millrace/plugin.h"

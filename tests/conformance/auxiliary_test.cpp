@@ -1,4 +1,5 @@
-// Losses at several outputs of a network, on each backend: their gradients, and what is left out where none asks for an output.
+// Losses at several outputs of a network, on each backend: their gradients, and the parts left out if an output is not
+// requested.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace millrace::conformance {
 namespace {
 
-// A vector beside the result, and a map that leads to nothing else. `auxiliary`: false leaves both out.
+// A vector next to the result, and a map without further use. `auxiliary`: false leaves both out.
 std::string layers(bool auxiliary) {
   const std::string heads = R"(
   { name = "side_norm", op = "batch_norm", from = "stem_relu" },
@@ -65,7 +66,7 @@ Made compile_for(const Network& network, const Options& options) {
   return made;
 }
 
-// Labels and images of classes beside them.
+// Labels and images of their classes.
 struct Data {
   explicit Data(const Network& network) : batch(batch_of(network)), targets(kBatch * 12 * 10) {
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = i % 11 == 0 ? 255 : static_cast<std::uint8_t>(i * 7 % 3);
@@ -161,7 +162,7 @@ std::size_t activations(const Made& made) {
   return 0;
 }
 
-// As a pipeline trains it that asks for none of the auxiliary outputs.
+// As in a pipeline that requests no auxiliary output.
 std::shared_ptr<const Network> without_training_the_rest(const Network& network) {
   auto made = std::make_shared<Network>(network);
   const std::vector<bool> wanted = layers_for(network, {});
@@ -174,7 +175,7 @@ std::shared_ptr<const Network> without_training_the_rest(const Network& network)
   return made;
 }
 
-// Layers that lead to nothing that is asked for cost no memory and change nothing.
+// Layers that lead to no requested output cost no memory and change nothing.
 TEST_P(Auxiliary, OutputsThatNobodyAsksForAreLeftOut) {
   const auto& [backend, precision, recompute] = GetParam();
   const auto network = without_training_the_rest(*network_), plain = network_of(false);

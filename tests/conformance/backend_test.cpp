@@ -1,4 +1,4 @@
-// What every backend has to do: list its devices or say why there are none, and take a small network through a step.
+// Requirements of every backend: it lists its devices or the reason for having none, and trains a small network for a step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -164,7 +164,7 @@ TEST_P(EveryBackend, AddsUpTheGradientsOfPieces) {
   };
   const auto nobody = [](int, const Ref<Event>&) {};
   Ref<Event> last;
-  for (int round = 0; round < 2; ++round) {  // the second begins again
+  for (int round = 0; round < 2; ++round) {  // the second starts afresh
     pass(*whole, 0, kBatch, sums[3]);
     whole->backward(nobody);
     const std::uint32_t begins[] = {0, 1, 3, kBatch};
@@ -175,7 +175,7 @@ TEST_P(EveryBackend, AddsUpTheGradientsOfPieces) {
     }
   }
   whole->finish();
-  if (last) last->wait();  // with the last sums come the others
+  if (last) last->wait();  // the other sums are complete with the last one
   EXPECT_NEAR(sums[0].loss() + sums[1].loss() + sums[2].loss(), sums[3].loss(), 1e-4);
   pieces->finish();
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {

@@ -1,5 +1,5 @@
-// Stage `clip_gradients` over replicas of each backend, whose layouts pad parameters: gradients that come out of it against a
-// plain computation in float64.
+// Stage `clip_gradients` over replicas of each backend, whose layouts pad parameters: its gradients compared with a plain
+// computation in float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace millrace::conformance {
 namespace {
 
-// Channels that no layout takes without padding, and more parameters than one kernel bounds.
+// Channels that every layout pads, and more parameters than one kernel handles.
 constexpr const char* kNetwork =
     "input = { channels = 3, height = 6, width = 7 }\n"
     "layers = [\n"
@@ -27,7 +27,7 @@ constexpr const char* kNetwork =
     "[block.unit]\n"
     "layers = [ { op = \"conv\", out = 21, kernel = 3, padding = 1 }, { op = \"batch_norm\" }, { op = \"relu\" } ]\n";
 
-using Gradients = std::vector<std::vector<float>>;  // by parameter; empty where it has none
+using Gradients = std::vector<std::vector<float>>;  // by parameter; may be empty
 
 Gradients gradients_of(const Network& network, Replica& replica) {
   Gradients all;
@@ -72,7 +72,7 @@ class Clipping : public testing::TestWithParam<const char*> {
       bucket->elements = buckets[b].elements;
       packets.push_back(testkit::packet(std::move(bucket), 0));
     }
-    std::vector<std::unique_ptr<testkit::Harness>> stages;  // their memory holds what others scale by
+    std::vector<std::unique_ptr<testkit::Harness>> stages;  // their memory holds the others' factors
     for (const Value& table : tables(before)) {
       stages.push_back(std::make_unique<testkit::Harness>(*registry().stages().find("clip_gradients"), table, context));
       stages.back()->stage().open();
@@ -121,7 +121,7 @@ TEST_P(Clipping, ByValueBoundsEachGradient) {
   }
 }
 
-// The last stage writes what the others only scale: each norm times their factor is its limit then.
+// The last stage applies the factors of the others: each norm times their factor is then its limit.
 TEST_P(Clipping, ByTheNormOfAllOneStageTakesUpWhereTheOtherEnds) {
   for (const auto& [first, second, factor] : {std::tuple{0.125, 0.5, 0.125}, {0.5, 0.125, 0.125}, {0.5, 2.0, 0.5}}) {
     const double limit = 1e-6;

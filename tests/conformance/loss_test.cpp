@@ -1,4 +1,4 @@
-// What every loss has to do on every backend, asked by its own examples: gradients that are right, one result on all of them, and
+// Requirements of every loss on every backend, checked on its own examples: correct gradients, equal results on all of them, and
 // targets that follow their images.
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ std::vector<float> results(const Network& network, Replica& replica, const Ref<B
 
 class EveryLoss : public testing::TestWithParam<std::string> {
  protected:
-  // use(network, loss) for each example.
+  // Calls use(network, loss) for each example.
   template <class Use>
   void for_each_example(const Use& use) const {
     const LossType& type = *with_simulation().losses().find(GetParam());
@@ -89,7 +89,7 @@ TEST_P(EveryLoss, ComputesTheSameOnAllBackends) {
 
 INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(loss_names()), by_name);
 
-// Images are larger than what the network sees of them.
+// Images are larger than the part that the network sees.
 constexpr ImageShape kStored{7, 9, 3};
 
 TEST(LargerTargets, HaveTheirGradientsAndOneResultOnEveryBackend) {
@@ -112,7 +112,7 @@ TEST(LargerTargets, HaveTheirGradientsAndOneResultOnEveryBackend) {
   }
 }
 
-// What the framework's reference makes of the targets, compared with the output by hand.
+// The framework's reference targets, compared with the output by hand.
 double squared_error(const Network& network, const Batch& batch, const std::vector<float>& output) {
   const ImageShape stored = batch.target.shape(batch.image), window = batch.target.shape(batch.window);
   const int pixels = window.height * window.width;

@@ -1,4 +1,4 @@
-// `conformance_test --plugin=FILE.so` asks of what one plugin registers. Nothing to ask is a failure.
+// `conformance_test --plugin=FILE.so` checks one plugin's types. Without any it fails.
 #include <filesystem>
 #include <iostream>
 #include <span>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The filter of its tests; "" where nothing is registered, which is said.
+// The filter of its tests; "" with a message if nothing is registered.
 std::string filter_of(const fs::path& file) {
   for (const PluginInfo& plugin : loaded_plugins(with_simulation())) {
     std::error_code none;

@@ -1,4 +1,4 @@
-// Layers that move values between places and channels, on each backend: what comes out of them against where it comes from.
+// Layers that move values between places and channels, on each backend: their output compared with its origin.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,15 +13,15 @@ namespace {
 
 // A value before the layer, by channel, row and column.
 using Before = std::function<double(std::int64_t c, std::int64_t y, std::int64_t x)>;
-// What a layer makes of its input of 20 x 6 x 7.
+// A layer's output for its input of 20 x 6 x 7.
 struct Moved {
   const char* layer;
   Shape output;
   double (*value)(const Before& before, std::int64_t c, std::int64_t y, std::int64_t x);
-  const char* beside = "";  // layers that it takes other inputs from
+  const char* beside = "";  // layers that provide its other inputs
 };
 
-// The share of place `from` in place `to`, of `extent` places that become `larger`.
+// The share of place `from` in place `to`, of `extent` places enlarged to `larger`.
 double share(std::int64_t from, std::int64_t to, std::int64_t extent, std::int64_t larger) {
   const double middle = (static_cast<double>(to) + 0.5) * static_cast<double>(extent) / static_cast<double>(larger) - 0.5;
   const double at = std::min(std::max(middle, 0.0), static_cast<double>(extent - 1));

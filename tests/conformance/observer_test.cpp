@@ -1,4 +1,4 @@
-// What every observer has to say about itself, and how it answers wrong parameters.
+// The description of every observer, and its response to wrong parameters.
 #include "millrace/observer.h"
 #include "discovered.h"
 

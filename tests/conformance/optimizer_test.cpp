@@ -1,5 +1,5 @@
-// What every optimizer has to do: keep padding zero, compute the same bits on every processor, and keep its states where they
-// can be read, written and gone on from.
+// Requirements of every optimizer: keep padding zero, compute exactly the same on every processor, and keep its states where
+// they can be read, written and resumed from.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct PlainStepKernel {
   MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value) const { value -= n.rate * gradient; }
 };
 
-// Keeps nothing. It updates the vectors beside an optimizer of scope `matrix`.
+// Has no state. Updates the vectors for an optimizer of scope `matrix`.
 class PlainStep {
  public:
   struct Params {};
@@ -56,7 +56,7 @@ OptimizerSpec update_by(const std::shared_ptr<const Optimizer>& optimizer, const
   return update;
 }
 
-// On every backend: a replica trained by hand.
+// A replica trained by hand, on every backend.
 class OptimizerdReplica {
  public:
   OptimizerdReplica(Device& device, const Network& network, const std::shared_ptr<const Optimizer>& optimizer)
@@ -103,7 +103,7 @@ class OptimizerdReplica {
   std::unique_ptr<Replica> replica_;
 };
 
-template <class Body>  // body(device, network)
+template <class Body>  // Calls body(device, network).
 void on_every_backend(const Body& body) {
   for (const std::string& name : backend_names()) {
     const std::shared_ptr<Backend> backend = with_simulation().backends().find(name)->create();
@@ -135,7 +135,7 @@ TEST_P(EveryOptimizer, ItsStatesAreListedAndGoOnBitForBit) {
   });
 }
 
-// Backward leaves parameters out that no longer learn.
+// Backward leaves out frozen parameters.
 TEST_P(EveryOptimizer, MovesNoValueAtARateOfZero) {
   on_every_backend([&](Device& device, const Network& network) {
     for (const auto& optimizer : optimizers_) {
@@ -165,7 +165,7 @@ TEST_P(EveryOptimizer, MemoryPlansHoldItsStatesAndNoOthers) {
       if (optimizer->scope() != OptimizerScope::element || optimizer->keeps_reduced())
         expected.emplace_back("norms of parameters");
       if (optimizer->scope() == OptimizerScope::matrix) expected.emplace_back("workspace of updates");
-      if (optimizer->keeps_reduced()) std::erase(found, "workspace of updates");  // where weights do not lie in rows
+      if (optimizer->keeps_reduced()) std::erase(found, "workspace of updates");  // if weights are not in rows
       std::ranges::sort(expected);
       std::ranges::sort(found);
       EXPECT_EQ(found, expected);

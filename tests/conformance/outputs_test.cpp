@@ -1,4 +1,5 @@
-// Outputs of layers, as the host reads them, on each backend: beside the plain backend's, and beside networks that end there.
+// Outputs of layers as the host reads them, on each backend: compared with the plain backend's, and with networks that end
+// there.
 #include <gtest/gtest.h>
 
 #include "replicas.h"
@@ -6,7 +7,7 @@
 namespace millrace::conformance {
 namespace {
 
-// What backends fuse, blocks of channels that are not full, several readers, several outputs, and a residual sum.
+// Fused layers, partly filled blocks of channels, several readers, several outputs, and a residual sum.
 constexpr const char* kLayers = R"(
 input = { channels = 3, height = 12, width = 10 }
 layers = [
@@ -71,7 +72,7 @@ std::vector<std::vector<float>> outputs_of(Made& made, const Network& network, c
 Network ending_with(const Network& network, int layer) {
   Network part = network;
   part.layers.resize(static_cast<std::size_t>(layer) + 1);
-  std::size_t parameters = 0;  // they are in the order of layers
+  std::size_t parameters = 0;  // in the order of layers
   for (const Layer& kept : part.layers) parameters += kept.parameters.size();
   part.parameters.resize(parameters);
   return part;
@@ -106,7 +107,7 @@ TEST_P(Outputs, AreThoseOfTheNetworkThatEndsThere) {
   }
 }
 
-// What is asked for alone is computed as when all are: a fusion that would swallow it is refused.
+// A single requested output is computed as when all are: a fusion that would hide it is refused.
 TEST_P(Outputs, AreReadOneByOne) {
   const auto network = testkit::network_from_text(kLayers, registry());
   const Ref<Batch> batch = batch_of(*network);
@@ -140,7 +141,7 @@ TEST_P(Outputs, OfVectorsAreThePlainBackends) {
   for (std::size_t i = 0; i < ports.size(); ++i) EXPECT_LT(difference(found[i], expected[i]), tolerance()) << i;
 }
 
-// Sinks compare samples with rows of numbers, as many as each has. No loss takes them.
+// Sinks compare samples with rows of numbers, as many as each has. No loss uses them.
 TEST_P(Outputs, LeaveRowsOfNumbersAlone) {
   const Network network = testkit::small_network(kImage, 21, 5);
   Made made = compile(backend(), network, precision(), false, {testkit::make_loss("mean_squared_error")});
@@ -171,7 +172,7 @@ TEST_P(Outputs, OfSeveralViewsAreTheirSum) {
   const OutputCopy copy{network.result(), host};
   made.replica->read_outputs(std::span(&copy, 1))->wait();
   EXPECT_EQ(std::vector<float>(host, host + kBatch * 5), made.replica->logits());
-  made.replica->finish();  // `sums` may go now
+  made.replica->finish();  // `sums` may be destroyed now
 }
 
 TEST_P(Outputs, ThatWereNotAskedForAreRefused) {

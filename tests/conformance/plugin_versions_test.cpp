@@ -1,5 +1,5 @@
-// A cache file is read again while the versions of the plugins in front of the cache stay. So a stage that makes other samples of
-// the same table needs another version, and the samples of each version are noted here.
+// A cache file is reused as long as the versions of the plugins before the cache are unchanged. So a stage that makes other
+// samples from the same table needs another version; the samples of each version are recorded here.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace {
 
 struct Noted {
   const char *stage, *table;
-  ImageShape image;  // that arrives
+  ImageShape image;  // arriving
   const char* version;
-  std::uint64_t samples;  // hash of what the stage makes
+  std::uint64_t samples;  // hash of the stage's output
 };
 
 constexpr Noted kNoted[] = {

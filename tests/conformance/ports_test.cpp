@@ -1,4 +1,4 @@
-// Layers with several outputs: a portable one on each backend beside the same network made of layers with one.
+// Layers with several outputs: a portable one on each backend compared with an equal network of layers with one output.
 #include <gtest/gtest.h>
 
 #include "millrace/layer.h"

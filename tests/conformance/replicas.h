@@ -1,4 +1,4 @@
-// Networks compiled for a backend and computed once: what tests of layers compare.
+// Networks compiled for a backend and computed once: compared by tests of layers.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ inline bool computes(const char* backend, Precision precision) {
   return testkit::computes(*with_simulation().backends().find(backend), precision);
 }
 
-// Tests of a backend in a precision; skipped where one of them is not here.
+// Tests of a backend in a precision; skipped if either is not available.
 template <class... More>
 class InPrecision : public testing::TestWithParam<std::tuple<const char*, Precision, More...>> {
  protected:
@@ -49,7 +49,7 @@ inline std::vector<float> results(const Network& network, Replica& replica, cons
     const std::vector<float> gradient = replica.read("gradient", static_cast<int>(p));
     all.insert(all.end(), gradient.begin(), gradient.end());
   }
-  replica.finish();  // `sums` may go now
+  replica.finish();  // `sums` may be destroyed now
   return all;
 }
 

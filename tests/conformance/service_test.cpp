@@ -1,4 +1,4 @@
-// What every storage has to do.
+// Requirements of every storage.
 #include "discovered.h"
 
 #include "millrace/storage.h"

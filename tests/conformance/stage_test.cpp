@@ -1,4 +1,4 @@
-// What every stage has to do: be made, stop in any state, and give the same results whatever the threads do.
+// Requirements of every stage: it can be made, stops in any state, and gives results independent of threads.
 #include "discovered.h"
 
 namespace millrace::conformance {

@@ -1,4 +1,4 @@
-// Several views of an image where the network's output is a map: on each backend the map of a mirrored view is mirrored back.
+// Several views of an image if the network's output is a map: on each backend the map of a mirrored view is mirrored back.
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMapChannels = 5, kMapHeight = 6, kMapWidth = 7;
 const std::vector<View> kPlainView(1), kBothViews = {{.weight = 0.25}, {.flip_x = true, .weight = 0.75}};
 
-// Every output sees three by three pixels; `symmetric`: one alone.
+// Every output sees three by three pixels; `symmetric`: only one.
 std::shared_ptr<const Network> map_network(bool symmetric, bool wide = false) {
   const std::string kernel = symmetric ? "kernel = 1" : "kernel = 3, padding = 1";
   return testkit::network_from_text(
@@ -21,7 +21,7 @@ std::shared_ptr<const Network> map_network(bool symmetric, bool wide = false) {
       with_simulation());
 }
 
-// Each row of each map from its other end.
+// Mirrors each row of each map.
 std::vector<float> mirrored_maps(const std::vector<float>& maps, std::size_t width) {
   std::vector<float> mirrored(maps.size());
   for (std::size_t i = 0; i < maps.size(); ++i) mirrored[i] = maps[i - i % width + width - 1 - i % width];
@@ -64,7 +64,7 @@ class MapViews : public InPrecision<bool> {
   }
 };
 
-// Beside a batch whose images are mirrored, seen as they are, and a host that mirrors their maps.
+// Compared with a batch of mirrored images, seen unchanged, whose maps the host mirrors.
 TEST_P(MapViews, AreAddedWhereThePixelsAre) {
   const auto network = map_network(false, wide());
   const Ref<Batch> batch = batch_of(*network), mirrored = batch_of(*network);
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, MapViews,
                                               std::get<2>(tested.param) ? "_wide" : "");
                          });
 
-// The plain backend knows one map: what `relu` makes of an image.
+// The plain backend supports one map: the output of `relu` for an image.
 TEST(MapViewsOfAnImage, AreThoseOfThePlainBackend) {
   const auto network = testkit::network_from_text(
       "input = { channels = 3, height = 6, width = 7, mean = [0.5, 0.4, 0.3], deviation = [0.2, 0.25, 0.3] }\n"

@@ -1,4 +1,4 @@
-// A run that resumes from an older checkpoint abandons a branch of its history: what its files say then, also on a full disk.
+// A run that resumes from an older checkpoint abandons a branch of its history: the contents of its files, also on a full disk.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 #include "weight_files/best_weights.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::abandoned_branch_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uint64_t kOlder = 4;  // the first validation is after step 3, and is the best then
+constexpr std::uint64_t kOlder = 4;  // the first validation is after step 3, and is the best so far
 
-// A whole run with a checkpoint after each step, whose best weights are those of a later validation.
+// A whole run with a checkpoint after each step. A later validation has its best weights.
 class AbandonedBranch : public RunTest {
  protected:
   void SetUp() override {
@@ -28,7 +28,7 @@ class AbandonedBranch : public RunTest {
     bytes_ = read_file(file_);
   }
   std::string latest() const { return read_file(file_.parent_path() / "checkpoints" / "latest"); }
-  // After this checkpoint, which does no step where the run ends there.
+  // Resumes after this checkpoint; no steps are left if the run ends there.
   Outcome go_back(std::uint64_t step, const Words& more = {}) const {
     Words set = kAll;
     set.insert(set.end(), more.begin(), more.end());
@@ -52,7 +52,7 @@ TEST_F(AbandonedBranch, ItsBestWeightsAreSetAsideAndThoseOfTheUsedBranchComeBack
   EXPECT_TRUE(read_file(aside_) == bytes_);
   EXPECT_TRUE(read_file(file_) == read_file(run_in("short") / "best.safetensors")) << "as a run writes them that ends there";
 
-  const Outcome forth = go_back(10);  // the abandoned branch is still there, and is taken again
+  const Outcome forth = go_back(10);  // the abandoned branch still exists, and is used again
   ASSERT_EQ(forth.code, 0) << forth.err;
   EXPECT_TRUE(read_file(file_) == bytes_);
   EXPECT_TRUE(fs::exists(file_.parent_path() / "best-step-3.safetensors"));
@@ -78,7 +78,7 @@ TEST_F(AbandonedBranch, BestWeightsThatAFullDiskDoesNotTakeBackAreTriedAgain) {
       fault_environment("runs", {"FAULT_FILES_NAME=best.safetensors.new", "FAULT_FILES_AT=1", "FAULT_FILES_DO=ENOSPC"});
   if (!full) GTEST_SKIP() << "fault_files.so was not built";
   Words set = kAll;
-  set.emplace_back("stop.max_steps=5");  // of which no validation is better than the one before: a rate of 0 trains nothing
+  set.emplace_back("stop.max_steps=5");  // no validation improves on the one before: a rate of 0 trains nothing
   set.emplace_back("train.optimizer.learning_rate.initial=0");
   RunningProgram program(
       command("runs", set,
@@ -94,7 +94,7 @@ TEST_F(AbandonedBranch, BestWeightsThatAFullDiskDoesNotTakeBackAreTriedAgain) {
   EXPECT_TRUE(best->step == 3 || best->step == 5) << best->step;
 }
 
-// Else a later --resume would take the branch that was to be abandoned.
+// Otherwise a later --resume would use the abandoned branch.
 TEST_F(AbandonedBranch, AFullDiskThatCannotMoveThePointerEndsTheRunBeforeItBegins) {
   const auto full = fault_environment("runs", {"FAULT_FILES_NAME=/latest.new", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"});
   if (!full) GTEST_SKIP() << "fault_files.so was not built";
@@ -113,7 +113,7 @@ TEST_F(AbandonedBranch, AFullDiskThatCannotMoveThePointerEndsTheRunBeforeItBegin
   EXPECT_TRUE(read_file(file_) == bytes_) << "the best weights are those of the branch that is resumed";
 }
 
-// A later --resume finds what this one has found.
+// A later --resume finds the same checkpoint.
 TEST_F(AbandonedBranch, AFullDiskIsWarnedOfWhereTheNewestCheckpointIsGone) {
   fs::remove_all(checkpoint_in("runs", 10));
   const auto full = fault_environment("runs", {"FAULT_FILES_NAME=/latest.new", "FAULT_FILES_AT=1", "FAULT_FILES_DO=ENOSPC"});
@@ -134,4 +134,4 @@ TEST_F(AbandonedBranch, ARunThatWasRenamedIsNotTheNewestOne) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::abandoned_branch_test

@@ -1,4 +1,4 @@
-// For LD_PRELOAD: stands before the C library's functions that change files. README.md says which, and by which variables.
+// For LD_PRELOAD: overrides the C library's functions that change files. README.md lists them, and the variables.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -68,7 +68,7 @@ int on_descriptor(const char* name, int descriptor, std::int64_t offset, Make ma
   return static_cast<int>(Faults::get().handle({.name = name, .descriptor = descriptor, .offset = offset}, call));
 }
 
-// Where the next byte goes.
+// Position of the next byte.
 std::int64_t position(int descriptor) {
   if ((::fcntl(descriptor, F_GETFL) & O_APPEND) != 0) {
     struct stat status {};
@@ -207,7 +207,7 @@ int fclose(FILE* stream) {
   });
 }
 
-// Closed later where nothing is seen of it.
+// Closed later, unseen.
 DIR* fdopendir(int descriptor) {
   REAL(fdopendir);
   Faults::get().watch(descriptor, false);

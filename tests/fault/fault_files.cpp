@@ -1,4 +1,4 @@
-// Counts the calls, writes them down, and breaks those that it is told to.
+// Counts and logs the calls, and makes selected ones fail.
 #include "fault_files.h"
 
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 namespace fault_files {
 namespace {
 
-constexpr int kKilled = 137;           // as a shell says of SIGKILL
+constexpr int kKilled = 137;           // a shell's code for SIGKILL
 constexpr useconds_t kPause = 20'000;  // microseconds
 
 std::string variable(const char* name) {
@@ -37,7 +37,7 @@ Fault fault_of(const std::string& name) {
   return found == kFaults.end() ? Fault{} : found->second;
 }
 
-// The text of a file; "": there is none.
+// The text of a file; "" if there is none.
 std::string text_of(const std::string& file) {
   static auto* const real_open = reinterpret_cast<decltype(&::open)>(::dlsym(RTLD_NEXT, "open"));
   static auto* const real_close = reinterpret_cast<decltype(&::close)>(::dlsym(RTLD_NEXT, "close"));
@@ -66,13 +66,13 @@ Faults::Faults()
   if (!log.empty()) log_ = real(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 }
 
-// What happens to the call that was counted last.
+// The fault for the last counted call.
 Fault Faults::fault_now() {
   if (!control_.empty()) return fault_of(text_of(control_));
   return count_ >= first_ && count_ <= last_ ? fault_ : Fault{};
 }
 
-// The whole path, or "": it is none of ours.
+// The whole path, or "" if it is not watched.
 std::string Faults::watched(int folder, const char* path) const {
   if (folder_.empty() || path == nullptr) return {};
   std::string whole = path;
@@ -92,7 +92,7 @@ std::string Faults::watched(int folder, const char* path) const {
   return inside && whole.find(name_) != std::string::npos ? whole : std::string();
 }
 
-// What a system would not answer is not answered here.
+// Whether a real system could fail this call with this error.
 bool Faults::can_fail(const Call& call, int error) const {
   if (error == EIO) return true;
   if (error == EROFS) return !call.reads() && call.name != "close";
@@ -125,7 +125,7 @@ ssize_t Faults::handle(Call call, const std::function<ssize_t(std::string_view d
   if (action == Action::slow) ::usleep(kPause);
   if (action == Action::end_before || (action == Action::end_within && !halves)) ::_exit(kKilled);
   if ((action == Action::fail || (action == Action::fill && filled_)) && can_fail(call, fault.error)) {
-    if (call.name == "close") make(call.data);  // the descriptor is gone all the same
+    if (call.name == "close") make(call.data);  // the descriptor is closed all the same
     log(call, fault.error);
     errno = fault.error;
     return -1;

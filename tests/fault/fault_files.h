@@ -1,4 +1,4 @@
-// What is done with the calls that reach the folder of FAULT_FILES_FOLDER.
+// Handles calls that reach the folder of FAULT_FILES_FOLDER.
 #pragma once
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-// The function of this name that would have been called without this library.
+// The function of this name that would be called without this library.
 #define REAL(name) static auto* const real = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
 
 namespace fault_files {
@@ -22,8 +22,8 @@ struct Call {
   std::string name;
   int descriptor = -1;
   std::int64_t offset = 0;
-  std::string_view data = {};  // that is written
-  int flags = 0;               // of open
+  std::string_view data = {};  // the bytes to write
+  int flags = 0;               // for open
   std::string path = {}, second = {};
 
   bool reads() const { return name == "open" && (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) == 0; }
@@ -32,10 +32,10 @@ struct Call {
 
 enum class Action { none, fail, fill, halve, slow, end_before, end_after, end_within };
 
-// What happens to calls.
+// A fault of calls.
 struct Fault {
   Action action = Action::none;
-  int error = 0;  // of calls that fail
+  int error = 0;  // the error of failing calls
 };
 
 class Faults {
@@ -50,7 +50,7 @@ class Faults {
   void watch(int descriptor, bool on) {
     if (descriptor >= 0 && descriptor < kMost) descriptors_[index(descriptor)] = on;
   }
-  // `make` makes the call, with this data, and returns its result, negative with errno where it failed.
+  // `make` makes the call with this data, and returns its result, negative with errno on failure.
   ssize_t handle(Call call, const std::function<ssize_t(std::string_view data)>& make);
 
  private:
@@ -68,8 +68,8 @@ class Faults {
   const Fault fault_;
   int log_ = -1;
   long first_ = 0, last_ = -1, count_ = 0;
-  bool filled_ = false;  // the disk took the half of a write, and takes no more
-  std::mutex mutex_;     // the log has the order in which calls were made
+  bool filled_ = false;  // the disk took half of a write, and is full
+  std::mutex mutex_;     // keeps the log in the order of the calls
   std::array<std::atomic<bool>, kMost> descriptors_{};
 };
 

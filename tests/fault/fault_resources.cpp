@@ -1,4 +1,4 @@
-// A library for LD_PRELOAD that counts a program's requests to the system of one kind, and refuses one of them:
+// A library for LD_PRELOAD that counts a program's requests of one kind to the system, and refuses one of them:
 //
 // clang-format off
 //   FAULT_RESOURCES        memory (malloc and its relatives), thread (pthread_create), file (open, fopen) or map (mmap); else nothing
@@ -6,8 +6,8 @@
 //   FAULT_RESOURCES_COUNT  a file for the number of requests, written at the end of each process
 // clang-format on
 //
-// Requests of the C library to itself are not seen. Those of oneDNN, of fontconfig, of the C++ library's directory_iterator and
-// of a library that is being loaded (the CUDA runtime's constructors) are not refused: each crashes then in any program.
+// Requests inside the C library are not seen. Those of oneDNN, fontconfig, the C++ library's directory_iterator, and libraries
+// being loaded (the CUDA runtime's constructors) are not refused, since each would crash any program.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// dlsym() itself asks for memory.
+// dlsym() itself allocates.
 extern "C" {
 void* __libc_malloc(std::size_t bytes);                           // NOLINT(bugprone-reserved-identifier): the C library's names
 void* __libc_calloc(std::size_t count, std::size_t bytes);        // NOLINT(bugprone-reserved-identifier)
@@ -43,7 +43,7 @@ __attribute__((constructor)) void read_environment() {
   const char* const at = std::getenv("FAULT_RESOURCES_AT");
   if (kind == nullptr) return;
   void* frame = nullptr;
-  ::backtrace(&frame, 1);  // loads what it needs
+  ::backtrace(&frame, 1);  // loads its dependencies
   refused = at == nullptr ? 0 : std::strtol(at, nullptr, 10);
   if (std::strcmp(kind, "memory") == 0) watched = Kind::memory;
   if (std::strcmp(kind, "thread") == 0) watched = Kind::thread;
@@ -62,7 +62,7 @@ __attribute__((destructor)) void write_count() {
   ::close(file);
 }
 
-// Whether a function on the stack belongs to one of them: they ask through the C and C++ libraries too.
+// Whether a function on the stack belongs to one of them, since they also allocate through the C and C++ libraries.
 bool crashes_without() {
   void* frames[64];
   const int depth = ::backtrace(frames, 64);

@@ -18,8 +18,7 @@ layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm"
            { op = "global_average_pool" }, { op = "linear", out = 10 } ]
 )";
 
-// No layer looks at a replica's part of the batch alone, and none draws: over replicas the order of sums differs, and nothing
-// else.
+// No layer depends on a replica's part of the batch, and none draws: over replicas only the order of sums differs.
 constexpr const char* kPlain = R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "conv", out = 8, kernel = 3, stride = 2 },
            { op = "global_average_pool" }, { op = "linear", out = 10 } ]
@@ -88,7 +87,7 @@ std::string state_without_times(const fs::path& file) {
   if (!state.is_object()) return "no state";
   state.erase("seconds");
   if (state.contains("epoch_so_far")) state["epoch_so_far"].erase("seconds");
-  if (state.value("backend", std::string()) != "cpu") state.erase("metadata");  // plans of engines, chosen by their times
+  if (state.value("backend", std::string()) != "cpu") state.erase("metadata");  // engine plans, chosen by timing
   return state.dump(1);
 }
 
@@ -111,7 +110,7 @@ Words lines_that_count(const fs::path& metrics) {
     if (kind != "step" && kind != "epoch" && kind != "validate" && kind != "request") continue;
     if (kind == "request" && event.at("request") == "stop") continue;
     for (const char* key : {"elapsed_seconds", "images_per_second", "seconds", "resident_bytes", "waits_for"}) event.erase(key);
-    for (const char* key : {"percent", "higher_is_better", "details"}) event.erase(key);  // which each process says once
+    for (const char* key : {"percent", "higher_is_better", "details"}) event.erase(key);  // logged once per process
     if (kind == "request" && event.at("request") == "save") event.erase("text");  // the file, in the run's own folder
     kept.push_back(std::move(event));
   }
@@ -192,7 +191,7 @@ Words RunTest::command(const std::string& runs, const Words& set, const Words& o
 
 Outcome RunTest::run(const std::string& runs, const Words& set, const Words& options) const {
   Interruption patience;
-  patience.limit = 240;  // for machines that do much else
+  patience.limit = 240;  // for busy machines
   return run_command(command(runs, set, options), patience);
 }
 

@@ -1,7 +1,7 @@
-// Runs that are killed, at random moments and between calls that reach the disk, end as if nothing had happened.
+// Runs that are killed at random moments, and between calls that reach the disk, end as if nothing had happened.
 //
-// MILLRACE_KILLS=200 is how many kills each place gets, MILLRACE_KILLS_SEED the seed of their moments. With 100 and more, every
-// call of the run that reaches a file is tried.
+// MILLRACE_KILLS=200 sets the kills per place, MILLRACE_KILLS_SEED the seed of their moments. With 100 and more, every call of
+// the run that reaches a file is tried.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 #include "fault_runner.h"
 #include "replay_log.h"
 
-namespace millrace::test {
+namespace millrace::test::kill_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatience = 240;  // seconds, for machines that do much else
+constexpr double kPatience = 240;  // seconds, for busy machines
 
 class Kills : public RunTest, public testing::WithParamInterface<Place> {
  protected:
@@ -28,7 +28,7 @@ class Kills : public RunTest, public testing::WithParamInterface<Place> {
   }
   void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
 
-  // How the run was killed, for a failure; "": it had ended before.
+  // How the run was killed, for a failure; "" if it had ended before.
   std::string kill_once(const std::string& runs, double seconds);
   void go_on_to_the_end(const std::string& runs, const LeftByRun& whole, const std::string& what) const {
     const Outcome last = run(runs, {}, GetParam().options);
@@ -41,7 +41,7 @@ class Kills : public RunTest, public testing::WithParamInterface<Place> {
   std::mt19937_64 random_{seed_};
 };
 
-// One process, or all of the run at once.
+// Kills one process, or all of the run at once.
 std::string Kills::kill_once(const std::string& runs, double seconds) {
   const double moment = std::uniform_real_distribution<double>(0.01, seconds)(random_);
   const bool all = random_() % 2 == 0;
@@ -69,7 +69,7 @@ TEST_P(Kills, AtAnyMomentAgainAndAgainLoseNothing) {
       if (moment.empty()) break;
       moments += moment;
     }
-    kill += moments.empty() ? 1 : 0;  // a machine that is fast now is no reason to go on for ever
+    kill += moments.empty() ? 1 : 0;  // ends the loop on a machine that is suddenly fast
     go_on_to_the_end(folder, whole, fmt::format("seed {}, killed after{} seconds", seed_, moments));
     if (HasFailure()) return;
     fs::remove_all(folder_.path() / folder);
@@ -84,7 +84,7 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
   ASSERT_TRUE(first.ends(kPatience));
   ASSERT_EQ(first.code(), 0) << first.err();
   const LeftByRun whole = left_by(run_in("whole"));
-  std::uint64_t calls = 0;  // of the process that makes most of them: each counts its own
+  std::uint64_t calls = 0;  // maximum over processes: each counts its own
   for (const LoggedCall& call : read_log(folder_ / "calls")) calls = std::max(calls, call.number);
   ASSERT_GT(calls, 100U) << "five checkpoints of four files";
   const std::uint64_t tried = kills >= 100 ? calls : kills;
@@ -96,7 +96,7 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
         fault_environment(folder, {fmt::format("FAULT_FILES_AT={}", call), "FAULT_FILES_DO=" + end}).value_or(Words());
     RunningProgram program(command(folder, {}, GetParam().options), broken);
     ASSERT_TRUE(program.ends(kPatience)) << what;
-    // Where the call was another process's, this one says that it was lost.
+    // If another process made the call, this one reports its loss.
     ASSERT_TRUE(program.code() == 137 || program.code() == 138) << what << ": " << program.code() << ' ' << program.err();
     EXPECT_TRUE(program.is_alone(20)) << what;
     go_on_to_the_end(folder, whole, what);
@@ -108,4 +108,4 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
 INSTANTIATE_TEST_SUITE_P(All, Kills, testing::ValuesIn(places()), [](const auto& test) { return test.param.name; });
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::kill_test

@@ -1,12 +1,12 @@
-// A run that goes on with larger batches: every epoch ends with its line and its validation, also one that is over at once.
+// A run that continues with larger batches: every epoch ends with its line and its validation, even if it is over at once.
 #include <algorithm>
 
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::other_batches_test {
 namespace {
 
-// 3 epochs of 120 samples: 5 steps of 24, or 1 of 70. After three of the smaller ones no larger one is left to do.
+// 3 epochs of 120 samples: 5 steps of 24, or 1 of 70. After three of the smaller steps no larger one is left.
 class LargerBatches : public RunTest {
  protected:
   Outcome go_on_behind(std::uint64_t step) const {
@@ -57,7 +57,7 @@ TEST_F(LargerBatches, TheLastEpochTooThoughNoStepIsLeft) {
   EXPECT_FALSE(read_file(run_in("runs") / "weights.safetensors").empty());
 }
 
-// Half an epoch is done by the run that began in its middle.
+// The run that began in the middle does half an epoch.
 TEST_F(LargerBatches, ARunThatBeganWithinAnEpochCountsItsSteps) {
   const Outcome began = run("runs", kSet, {"--from", "2:2"});
   ASSERT_EQ(began.code, 0) << began.err;
@@ -70,4 +70,4 @@ TEST_F(LargerBatches, ARunThatBeganWithinAnEpochCountsItsSteps) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::other_batches_test

@@ -1,4 +1,4 @@
-// The newest checkpoint that was announced is found, whole, after a kill at any call and after a loss of power at any moment.
+// The newest announced checkpoint is found, whole, after a kill at any call and after a power failure at any moment.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ int number_of(const std::string& text) { return text.empty() ? 0 : std::atoi(tex
 
 class ProtocolTest : public testing::Test {
  protected:
-  // What the writer did, on a file system that exchanges names or does not.
+  // The writer's calls, on a file system with or without an exchange of names.
   std::vector<LoggedCall> written(bool exchanges) const {
     const std::string disk = folder_ / "disk", log = folder_ / "log";
     fs::create_directory(disk);
@@ -33,7 +33,7 @@ class ProtocolTest : public testing::Test {
     return read_log(log);
   }
 
-  // A folder that is not there where the disk has none.
+  // A missing folder if the disk has none.
   static fs::path checkpoints_in(const fs::path& disk) {
     std::error_code ignored;
     for (const auto& entry : fs::recursive_directory_iterator(disk, ignored)) {
@@ -42,7 +42,7 @@ class ProtocolTest : public testing::Test {
     return disk / "checkpoints";
   }
 
-  // "": the disk keeps what was promised; or what is wrong.
+  // "" if the disk keeps the guarantees; else the violation.
   std::string judge(int announced) const {
     const fs::path checkpoints = checkpoints_in(left_);
     std::string warnings;
@@ -65,7 +65,7 @@ class ProtocolTest : public testing::Test {
     return announced;
   }
 
-  // The first mistake, or "".
+  // The first violation, or "".
   std::string lose_power(const std::vector<LoggedCall>& calls, int times) const {
     const ReplayDisk disk(calls);
     for (int seed = 0; seed < times; ++seed) {
@@ -79,7 +79,7 @@ class ProtocolTest : public testing::Test {
     return {};
   }
 
-  // As a program that leaves out these syncs would have done it.
+  // The calls of a program without these syncs.
   static std::vector<LoggedCall> without_syncs(const std::vector<LoggedCall>& calls, bool of_folders, bool of_files) {
     std::map<int, bool> is_folder;
     std::vector<LoggedCall> left;
@@ -111,7 +111,7 @@ TEST_P(EitherProtocol, KilledAtAnyCallTheNewestIsFound) {
   const ReplayDisk disk(calls);
   for (std::size_t cut = 0; cut <= calls.size(); ++cut) {
     const bool same = cut > 0 && (calls[cut - 1].error != 0 || calls[cut - 1].call == "close" || calls[cut - 1].call == "fsync");
-    if (same) continue;  // what is there is what was there before
+    if (same) continue;  // nothing changed
     fs::remove_all(left_);
     disk.after_kill(cut, left_);
     ASSERT_EQ(judge(announced_before(calls, cut)), "") << "killed after call " << cut;
@@ -120,7 +120,7 @@ TEST_P(EitherProtocol, KilledAtAnyCallTheNewestIsFound) {
 
 TEST_P(EitherProtocol, AfterALossOfPowerTheNewestIsFound) { EXPECT_EQ(lose_power(written(GetParam()), times()), ""); }
 
-// The model is no better than what it finds.
+// The model is useful only if it detects this.
 TEST_F(ProtocolTest, AProtocolWithoutItsSyncsIsFoundOut) {
   const std::vector<LoggedCall> calls = written(true);
   EXPECT_NE(lose_power(without_syncs(calls, true, true), 1000), "") << "no sync at all";
@@ -128,7 +128,7 @@ TEST_F(ProtocolTest, AProtocolWithoutItsSyncsIsFoundOut) {
   EXPECT_NE(lose_power(without_syncs(calls, false, true), 1000), "") << "no sync of files";
 }
 
-// What is left on the disk in the end is what the model says: it has seen every call that changes something.
+// The model's final state equals the disk's, so it has seen every call that changes something.
 TEST_F(ProtocolTest, TheModelEndsAsTheDiskDoes) {
   const std::vector<LoggedCall> calls = written(true);
   ReplayDisk(calls).after_kill(calls.size(), left_);

@@ -61,7 +61,7 @@ void ReplayDisk::move(std::size_t at, const LoggedCall& call) {
   add({.call = at, .safe = calls_, .names = {place(call.second, from), place(call.path, exchange ? to : kNone)}});
 }
 
-// What came before it in this file or folder is safe. No call here moves a name from one folder to another.
+// Everything before it in this file or folder is safe. No call here moves a name between folders.
 void ReplayDisk::sync(std::size_t at, int node) {
   for (Change& change : changes_) {
     const bool concerned = change.names.empty() ? change.file == node : change.names.front().folder == node;

@@ -1,8 +1,8 @@
-// What a disk may hold of the calls that a program made: all of them after a kill, and after a loss of power those that were
-// synced and any of the others.
+// Possible states of a disk after a program's calls: all calls after a kill; after a power failure, the synced ones and any
+// subset of the others.
 //
-// The data of a file is safe after fsync() of the file. A new name, a rename and a removal are safe after fsync() of the folder
-// in which they are. Each of these happens or does not; of an unsynced write any of its blocks may be there.
+// A file's data are safe after fsync() of the file. A new name, a rename and a removal are safe after fsync() of their folder.
+// Each of these happens or does not; any blocks of an unsynced write may be present.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class ReplayDisk {
   explicit ReplayDisk(const std::vector<LoggedCall>& calls);
 
   std::size_t calls() const { return calls_; }
-  // Makes what is left after the first `cut` calls in `folder`, which is empty.
+  // Makes the state after the first `cut` calls in `folder`, which is empty.
   void after_kill(std::size_t cut, const std::filesystem::path& folder) const;
   void after_power_loss(std::size_t cut, std::mt19937_64& random, const std::filesystem::path& folder) const;
 
@@ -36,13 +36,13 @@ class ReplayDisk {
     int node;
   };
   struct Change {
-    std::size_t call;         // that made it
-    std::size_t safe;         // the call that made it safe; the number of calls: none did
+    std::size_t call;         // that changed it
+    std::size_t safe;         // the call that made it safe; the number of calls if none did
     std::vector<Name> names;  // or a write:
     int file = kNone;
     std::size_t offset = 0;
     std::string data = {};
-    bool cuts = false;  // the file gets the length `offset`
+    bool cuts = false;  // truncates the file to `offset`
   };
   struct Node {
     bool is_folder = false;
@@ -58,19 +58,19 @@ class ReplayDisk {
   int make(bool is_folder);
   int find(const std::string& path) const;
   Name place(const std::string& path, int node) const;
-  using Blocks = std::function<bool()>;  // whether a block of a write is there
+  using Blocks = std::function<bool()>;  // whether a block of a write is present
   static void apply(const Change& change, std::vector<Node>& nodes, const Blocks& there);
   std::vector<Node> empty() const;
   static void write(const std::vector<Node>& nodes, int node, const std::filesystem::path& path);
 
   std::size_t calls_;
   std::vector<Change> changes_;
-  std::vector<Node> nodes_{Node{true, {}, {}}};  // as they are after all calls so far; 0 is the folder itself
+  std::vector<Node> nodes_{Node{true, {}, {}}};  // the state after all calls so far; 0 is the folder itself
   std::map<int, int> open_;                      // descriptor to node
 };
 
-// A folder in memory where the system has such a place: reading a checkpoint asks the disk itself, and tests read thousands. It
-// is not made here, and removed with the object.
+// A folder in memory if the system supports it: reading a checkpoint bypasses the cache, and tests read thousands. Does not make
+// it; removed with the object.
 class MemoryFolder {
  public:
   MemoryFolder();

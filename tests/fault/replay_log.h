@@ -19,7 +19,7 @@ struct LoggedCall {
   std::string data;
 };
 
-// Throws std::runtime_error for a record that is not whole.
+// Throws std::runtime_error for an incomplete record.
 std::vector<LoggedCall> read_log(const std::string& file);
 
 }  // namespace millrace::test

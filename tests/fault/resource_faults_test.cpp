@@ -1,8 +1,8 @@
-// A program that is refused memory, a thread, a file or a map, at any moment from its start to its third step: it ends with a
-// message, or as if nothing had been. What was refused is never taken for something else, such as bad data.
+// A program that is refused memory, a thread, a file or a map at any moment from its start to its third step ends with a
+// message, or continues normally. Refusals are never mistaken for other causes, such as bad data.
 //
-// By default some requests of each kind are refused, spread over all; MILLRACE_RESOURCES=200 takes 200 of each, =all each in
-// turn. A run that fails is repeated by the command that the failure names.
+// By default some requests of each kind are refused, spread over all; MILLRACE_RESOURCES=200 refuses 200 of each, =all every one
+// in turn. The failure prints the command to repeat it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace millrace::test {
 namespace {
 
 constexpr long kByDefault = 6;
-constexpr double kLimit = 120;  // seconds, for a program that hangs
+constexpr double kLimit = 120;  // seconds, for a hanging program
 
 class ResourceFaults : public testing::TestWithParam<const char*> {
  protected:
@@ -44,7 +44,7 @@ class ResourceFaults : public testing::TestWithParam<const char*> {
   }
   std::string weights() const { return read_file(find_file(folder_ / "runs", "weights.safetensors")); }
 
-  // From 1 to `count`: the same ones each time, for each kind others.
+  // From 1 to `count`: the same ones each time, different for each kind.
   static std::set<long> chosen(long count) {
     const char* const wanted = std::getenv("MILLRACE_RESOURCES");  // NOLINT(concurrency-mt-unsafe): one thread
     const bool all = wanted != nullptr && std::string(wanted) == "all";
@@ -54,7 +54,7 @@ class ResourceFaults : public testing::TestWithParam<const char*> {
     return numbers;
   }
 
-  // Nothing: it ended well.
+  // Empty if it ended well.
   std::string fault_of(const Outcome& outcome, const std::string& expected) const {
     if (outcome.killed) return "it hangs";
     if (outcome.code == 0) return weights() == expected ? "" : "it ended well, with other weights";

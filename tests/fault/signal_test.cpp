@@ -1,8 +1,8 @@
-// Signals at random moments: while samples are listed, a network is compiled, steps, validation and saves are under way. The run
-// ends soon, with its exit code, with a checkpoint that the next one resumes from, and leaves no process and no temporary file.
+// Signals at random moments: while samples are listed, a network is compiled, steps, validation and saving run. The run ends
+// soon, with its exit code and a checkpoint for resuming, and leaves no process and no temporary file.
 //
-// MILLRACE_SIGNALS=100 is how many SIGTERM and how many SIGUSR2 are sent, with some of the others between them;
-// MILLRACE_SIGNALS_SEED is the seed of their moments. What a run was at when its signal came is counted.
+// MILLRACE_SIGNALS=100 sets the numbers of SIGTERM and SIGUSR2, with some other signals between them; MILLRACE_SIGNALS_SEED is
+// the seed of their moments. Counts the phases in which signals arrived.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,16 +17,16 @@
 
 #include "troubles.h"
 
-namespace millrace::test {
+namespace millrace::test::signal_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kSoon = 20;      // seconds for a run to end that has something to save
-constexpr double kAtOnce = 10;    // and for one that has not
-constexpr double kPatience = 60;  // for a program to begin, on machines that do much else
+constexpr double kSoon = 20;      // seconds for a run to end that must save
+constexpr double kAtOnce = 10;    // and for one that need not
+constexpr double kPatience = 60;  // for a program to begin, on busy machines
 
-constexpr std::uint64_t kLong = 100;  // signals of each kind, with which every phase must be met
+constexpr std::uint64_t kLong = 100;  // signals of each kind, with which every phase must be hit
 
 using Phases = std::set<std::string>;
 const Phases kPhases = {"listing", "compiling", "training", "validation", "saving"};
@@ -34,12 +34,12 @@ const Phases kPhases = {"listing", "compiling", "training", "validation", "savin
 std::vector<nlohmann::json> events_of(const RunningProgram& program, const std::string& event) {
   Outcome outcome;
   outcome.out = program.out();
-  outcome.out.resize(outcome.out.rfind('\n') + 1);  // the last line may be under way
+  outcome.out.resize(outcome.out.rfind('\n') + 1);  // the last line may be incomplete
   return events(outcome, event);
 }
 
-// What a run that does steps is at now: a checkpoint has its temporary name while it is written, and a validation has its place
-// after the report of a step. The writer has a thread of its own, so that both may be.
+// The current phases of a run: a checkpoint has its temporary name while it is written, and a validation runs after the report
+// of a step. The writer has its own thread, so both are possible.
 Phases phases_of(const RunningProgram& program, const fs::path& run) {
   const auto steps = events_of(program, "step"), passes = events_of(program, "validate");
   if (steps.empty()) return {};
@@ -54,7 +54,7 @@ Phases phases_of(const RunningProgram& program, const fs::path& run) {
   return found;
 }
 
-// Before its first step a run says itself what it was at.
+// Before its first step a run logs its activity.
 std::string phase_said(const std::string& text) {
   if (text.find("stopped while listing") != std::string::npos) return "listing";
   if (text.find("stopped while compiling") != std::string::npos) return "compiling";
@@ -66,16 +66,16 @@ class Signals : public RunTest {
   struct Sent {
     int signal = 0, code = 0;
     double after = 0;     // seconds
-    bool to_all = false;  // processes of the run, as a terminal and Slurm send it
+    bool to_all = false;  // to all processes of the run, as terminals and Slurm do
     Words options, environment;
     std::string text() const { return fmt::format("signal {} after {:.3f} s", signal, after); }
   };
-  // One run that would go on for ever. Returns the steps that it has done, or `done` where it had not begun.
+  // One otherwise endless run. Returns the steps done, or `done` if it had not begun.
   std::uint64_t run_until(const Sent& sent, std::uint64_t done);
-  Phases send(const RunningProgram& program, const Sent& sent) const;  // and what it was at, before and after that
+  Phases send(const RunningProgram& program, const Sent& sent) const;  // and its phases, before and after
   void expect_an_end_of(RunningProgram& program, const Sent& sent, const std::string& what) const;
   void expect_no_temporary_file(const std::string& what) const;
-  // So many SIGTERM and SIGUSR2, and some others, one after the other, to parts of one run.
+  // Sends `count` SIGTERM and SIGUSR2, and some others, one after the other, to parts of one run.
   void send_signals(std::uint64_t count, const Words& options);
   std::vector<Sent> signals(std::uint64_t count, const Words& options, std::mt19937_64& random) const;
   double seconds_to_begin(const Words& options) const;
@@ -87,7 +87,7 @@ class Signals : public RunTest {
   std::map<std::string, std::map<int, int>> met_;  // phases: signals: how often
 };
 
-// The images with many names each, so that listing them takes a moment.
+// The images with many names each, so that listing takes a moment.
 const std::string& Signals::crowd() {
   static constexpr int kNames = 25;
   static const TemporaryFolder folder;
@@ -141,7 +141,7 @@ std::uint64_t Signals::run_until(const Sent& sent, std::uint64_t done) {
   const std::string what = fmt::format("after step {}, {}", done, sent.text());
   RunningProgram program(command("runs", set_, sent.options), sent.environment);
   EXPECT_TRUE(program.takes_signals(kPatience)) << what;
-  if (sent.signal == SIGUSR1) program.send(SIGUSR1);  // early too: it must not end a run
+  if (sent.signal == SIGUSR1) program.send(SIGUSR1);  // even early it must not end a run
   EXPECT_FALSE(program.ends(sent.after)) << what << ": " << program.err();
   Phases phases = send(program, sent);
   if (sent.signal == SIGUSR1) {
@@ -166,7 +166,7 @@ std::uint64_t Signals::run_until(const Sent& sent, std::uint64_t done) {
   return ends.empty() ? done : ends[0].at("step").get<std::uint64_t>();
 }
 
-// From the moment in which a program takes signals to its first step.
+// From the moment when a program handles signals to its first step.
 double Signals::seconds_to_begin(const Words& options) const {
   RunningProgram program(command("begins", set_, options));
   EXPECT_TRUE(program.takes_signals(kPatience));
@@ -175,8 +175,7 @@ double Signals::seconds_to_begin(const Words& options) const {
   return seconds_now() - begin;
 }
 
-// Every third one comes before the first step, the others mostly after it. For one of these, the disk is slow where checkpoints
-// are.
+// Every third one comes before the first step, the others mostly after it. For one of these, the disk is slow for checkpoints.
 std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& options, std::mt19937_64& random) const {
   std::vector<std::pair<int, int>> kinds;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -232,7 +231,7 @@ void Signals::tell_phases(bool all) const {
   }
 }
 
-// What all these parts have made together, and what one run makes.
+// All these parts together equal one run.
 void Signals::expect_that_parts_are_a_whole(std::uint64_t done, const Words& options, const std::string& what) const {
   ASSERT_GT(done, 0U) << "no run came to its first step";
   Words set = set_;
@@ -273,7 +272,7 @@ TEST_F(Signals, ASecondOneEndsTheProgramAtOnce) {
 // `timeout` sends its signal to the program and to its group.
 TEST_F(Signals, TheSameOneAgainWithinAMomentIsTheSameRequest) {
   double took = 1;
-  for (int attempt = 0; attempt < 20 && took > 0.1; ++attempt) {  // a busy machine may take a moment between two of them
+  for (int attempt = 0; attempt < 20 && took > 0.1; ++attempt) {  // a busy machine may pause between two of them
     RunningProgram program(command("runs", set_));
     ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
     const double begin = seconds_now();
@@ -309,4 +308,4 @@ TEST_F(Signals, APausedRunGoesOnAsIfNothingHadHappened) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::signal_test

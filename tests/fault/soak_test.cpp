@@ -1,9 +1,9 @@
-// A long run with broken images that is paused, starved, killed and gone on with, on a disk that fails for a while again and
-// again. Bytes of the heap, descriptors and threads stay what they are, steps go on, and no line of metrics.jsonl is torn.
+// A long run with broken images that is paused, starved, killed and resumed, on a disk that repeatedly fails for a while. Heap
+// bytes, descriptors and threads stay constant, steps continue, and no line of metrics.jsonl is torn.
 //
 //   MILLRACE_SOAK=14400 build/release/tests/fault_runs_test --gtest_filter='Soak*'
 //
-// is four hours. MILLRACE_SOAK_SEED is the seed of what happens.
+// runs for four hours. MILLRACE_SOAK_SEED is the seed of events.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 #include "base/waited_time.h"
 #include "troubles.h"
 
-namespace millrace::test {
+namespace millrace::test::soak_test {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The line that fits a figure best over one or more stretches of time. Each stretch has a height of its own.
+// The line that best fits a value over one or more stretches of time. Each stretch has its own offset.
 struct Fit {
   double tt = 0, ty = 0, span = 0;
   double per_second() const { return tt > 0 ? ty / tt : 0; }
@@ -37,7 +37,7 @@ struct Fit {
   }
 };
 
-// A figure over time: the lowest of each second. What is held for a moment (a batch, a file of a checkpoint) is not in it.
+// A value over time: the minimum of each second, which excludes short-lived memory (a batch, a file of a checkpoint).
 class Series {
  public:
   void add(double seconds, double value) {
@@ -102,7 +102,7 @@ class Soak : public RunTest {
   struct Life {
     double seconds = 0;
     bool killed = false;
-    bool each_trouble = false;  // it goes on until each kind was there
+    bool each_trouble = false;  // continues until each kind has occurred
     Troubles::Setting troubles = {};
   };
 
@@ -133,11 +133,11 @@ class Soak : public RunTest {
   std::vector<std::pair<double, Figures>> lives_;  // mean bytes of the heap, and slopes
   std::map<std::string, int> seen_;                // troubles
   std::streamoff looked_at_ = 0;                   // bytes of metrics.jsonl
-  std::uint64_t saved_ = 0;                        // the step of the newest checkpoint that was told of
-  bool ended_by_itself_ = false;                   // and not killed: that is the step that the next life begins after
+  std::uint64_t saved_ = 0;                        // the step of the newest reported checkpoint
+  bool ended_by_itself_ = false;                   // without a kill: the next life begins after that step
 };
 
-// The first half warms up. Then all three figures are flat.
+// The first half warms up. Then all three values are flat.
 void Soak::watch(RunningProgram& program, const Life& life, Troubles& troubles) {
   const std::string heap = folder_ / "heap";
   const fs::path process = fmt::format("/proc/{}", program.id());
@@ -173,7 +173,7 @@ void Soak::live(Life life) {
   if (!environment) life.troubles.control.clear();
   Words variables = environment.value_or(Words());
   variables.push_back("MILLRACE_PLUGIN_PATH=" + plugins.string());
-  variables.push_back("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");  // what threads keep to use again would count as in use
+  variables.push_back("GLIBC_TUNABLES=glibc.malloc.tcache_count=0");  // memory in threads' caches would count as in use
   RunningProgram program(
       command("runs", {"data.path=" + data_, "run.epochs=1000000", "run.log_every=10", "train.batch.bad_sample_budget=1000",
                        "checkpoint.every=50 steps", "validate.every=40 steps", "observe.heap.file=" + heap}),
@@ -193,7 +193,7 @@ void Soak::live(Life life) {
   remember(program, life.killed);
 }
 
-// After the newest checkpoint that the life before told of, or after a later one.
+// After the newest checkpoint reported by the previous life, or a later one.
 void Soak::expect_gone_on_with(const RunningProgram& program) const {
   if (saved_ == 0) return;
   Outcome outcome;
@@ -220,7 +220,7 @@ void Soak::remember(const RunningProgram& program, bool killed) {
   EXPECT_EQ(ends[0].at("step"), saved_) << program.err();
 }
 
-// A kill may cut the last line, and the next life removes what is left of it.
+// A kill may cut the last line, and the next life removes the fragment.
 void Soak::expect_whole_lines(bool killed) {
   std::ifstream file(run_in("runs") / "metrics.jsonl", std::ios::binary);
   file.seekg(looked_at_);
@@ -272,4 +272,4 @@ TEST_F(Soak, EachTroubleOnceLeavesTheRunAlive) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::soak_test

@@ -1,4 +1,4 @@
-// What happens to a run while it goes on: it is paused, its cores are taken, its disk fails for a while.
+// Disturbs a run: pauses it, occupies its cores, makes its disk fail for a while.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace millrace::test {
 
-// One trouble after the other, each kind once before the first comes again, in another order each time. Random numbers alone
-// say which and how long.
+// One trouble after the other, each kind once before any repeats, in a random order. Only random numbers decide kind and
+// duration.
 class Troubles {
  public:
   struct Setting {
@@ -20,11 +20,11 @@ class Troubles {
   };
   Troubles(Setting setting, std::mt19937_64& random);
 
-  // To be called often: begins a trouble when it is time, and ends the one that is under way.
+  // Called often: begins a trouble when it is time, and ends the current one.
   void look(const RunningProgram& program);
-  void end(const RunningProgram& program);  // nothing is under way after this
+  void end(const RunningProgram& program);  // ends the current trouble
   bool is_calm() const { return now_.empty(); }
-  const std::map<std::string, int>& seen() const { return seen_; }  // how often each kind was there
+  const std::map<std::string, int>& seen() const { return seen_; }  // count of each kind
   std::size_t kinds() const { return kinds_.size(); }
 
  private:
@@ -40,6 +40,6 @@ class Troubles {
   std::map<std::string, int> seen_;
 };
 
-double seconds_now();  // of a clock that never goes back
+double seconds_now();  // from a monotonic clock
 
 }  // namespace millrace::test

@@ -1,13 +1,12 @@
-// A run that goes on and looks first whether its data is still the same (--verify), and bad samples over all parts of a run.
+// A resumed run that first verifies its data (--verify), and bad samples over all parts of a run.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <sstream>
 
 #include "fault_runner.h"
 
-namespace millrace::test {
+namespace millrace::test::verify_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -16,7 +15,7 @@ const Words kEveryStepKept = {"checkpoint.every=1 step", "checkpoint.keep=100"};
 
 class VerifiedRun : public RunTest {
  protected:
-  // With what it says to a person.
+  // With its messages to users.
   Outcome resume(const std::string& runs, const Words& options, const Words& set = {}) const {
     Words all = kEveryStepKept;
     all.insert(all.end(), set.begin(), set.end());
@@ -27,7 +26,7 @@ class VerifiedRun : public RunTest {
     patience.limit = 240;
     return run_command(words, patience);
   }
-  // A copy of the images that may be spoilt.
+  // A copy of the images that may be damaged.
   std::string own_shapes() const {
     fs::copy(shapes(), folder_ / "own", fs::copy_options::recursive);
     return folder_ / "own";
@@ -47,7 +46,7 @@ TEST_F(VerifiedRun, GoesOnWhereItsDataIsTheSame) {
   ASSERT_EQ(run("whole", kEveryStepKept).code, 0);
   const LeftByRun whole = left_by(run_in("whole"));
   struct Case {
-    std::uint64_t step;  // of the checkpoint; epochs have 5
+    std::uint64_t step;  // the checkpoint's; epochs have 5
     std::string asked, said;
   };
   for (const auto& [step, asked, said] : {Case{5, "3", "the last 3 steps before"}, Case{7, "1", "the last 1 step before"},
@@ -101,25 +100,6 @@ TEST_F(VerifiedRun, AChangedFileIsFoundBeforeAStepIsDone) {
   EXPECT_EQ(resume("stopped", {}, set).code, 0) << "without --verify it goes on";
 }
 
-// The same draws mirror other images.
-TEST_F(VerifiedRun, OtherPixelsOfTheSameFilesAreFound) {
-  ASSERT_EQ(run("whole", kEveryStepKept).code, 0);
-  copy_back_to(6, "whole", "stopped");
-  const Outcome refused =
-      resume("stopped", {"--verify", "6", "--allow-change", "train.augment.flip_x"}, {"train.augment.flip_x=0.25"});
-  EXPECT_EQ(refused.code, 2) << refused.err;
-  EXPECT_NE(refused.err.find("the same samples and draws, and other images: their hash was "), std::string::npos) << refused.err;
-}
-
-TEST_F(VerifiedRun, WhatCannotBeComparedIsSaid) {
-  const Outcome alone = run("runs", {}, {"--verify", "4"});
-  EXPECT_EQ(alone.code, 2);
-  EXPECT_NE(alone.err.find("it belongs to --resume"), std::string::npos) << alone.err;
-  const Outcome check = run("runs", {}, {"--resume", "--check", "--verify", "4"});
-  EXPECT_EQ(check.code, 2);
-  EXPECT_NE(check.err.find("--check reads no images: leave out --verify"), std::string::npos) << check.err;
-}
-
 Words sorted_lines(const fs::path& file) {
   Words found;
   std::istringstream text(read_file(file));
@@ -128,7 +108,7 @@ Words sorted_lines(const fs::path& file) {
   return found;
 }
 
-// The folder is that of a run which was killed long after the checkpoint: its ledger names samples that come again.
+// The folder is that of a run killed long after the checkpoint: its ledger lists samples that repeat.
 TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
   const std::string root = own_shapes();
   std::size_t spoilt = 0;
@@ -164,4 +144,4 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::verify_test

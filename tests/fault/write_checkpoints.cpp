@@ -1,5 +1,5 @@
-// Writes checkpoints in a row as two runs do, of which the second resumes the first, into FOLDER/run/TIME/checkpoints. After
-// each one that is announced it appends a mark to the log of fault_files.so. Usage: write_checkpoints FOLDER.
+// Writes a sequence of checkpoints like two runs, the second of which resumes the first, into FOLDER/run/TIME/checkpoints.
+// Appends a mark to the log of fault_files.so after each announced one. Usage: write_checkpoints FOLDER.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// The log's name is asked for here and not by the library: a mark is no call that it sees.
+// Reads the log's name directly: the library does not see a mark as a call.
 void mark(std::size_t generation) {
   const char* const log = std::getenv("FAULT_FILES_LOG");
   if (log != nullptr) std::ofstream(log, std::ios::app) << fmt::format("0 mark 0 -1 0 0 0\t{}\t\n", generation);

@@ -1,4 +1,4 @@
-// What a fuzz target is made of, and the driver that runs it without libFuzzer.
+// The parts of a fuzz target, and the driver that runs it without libFuzzer.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-// Reads the bytes as their reader would. Errors that it may throw are caught; anything else is a finding.
+// Reads the bytes like their reader. Catches the errors that it may throw; anything else is a finding.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace millrace::fuzz {
 
-// Inputs to begin with: some of every kind that is understood, and those that were found to make trouble once.
+// Initial inputs: some of every supported kind, and those that once caused failures.
 std::vector<std::string> seeds();
 
-// A promise that the input broke.
+// Reports a guarantee that the input violated.
 inline void require(bool kept, const char* promise) {
   if (kept) return;
   std::fprintf(stderr, "broken promise: %s\n", promise);

@@ -16,7 +16,7 @@ std::vector<std::string> seeds() {
 
 }  // namespace millrace::fuzz
 
-// Byte 0: bit 0 the data set, bit 1 coarse labels, bit 2 whether the last record is filled up. Byte 1: the length of the names.
+// Byte 0: bit 0 the data set, bit 1 coarse labels, bit 2 whether the last record is padded. Byte 1: the length of the names.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace millrace;
   static fuzz::Bench bench;

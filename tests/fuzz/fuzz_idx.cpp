@@ -14,7 +14,7 @@ std::string idx(std::initializer_list<unsigned> extents, const std::string& elem
   return bytes + elements;
 }
 
-// The first byte: how many bytes the labels have.
+// The first byte: the number of bytes of labels.
 std::string input(const std::string& images, const std::string& labels) {
   return static_cast<char>(labels.size()) + labels + images;
 }

@@ -1,4 +1,4 @@
-// What the fuzz targets of the image wrappers share. An input: a byte of options, a byte that says which part, the file.
+// Common parts of the fuzz targets of image wrappers. An input: a byte of options, a byte that selects the part, the file.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Decoded {
   friend bool operator==(const Decoded&, const Decoded&) = default;
 };
 
-// `before`: what lies in the memory that the pixels are written to.
+// `before`: previous content of the memory for the pixels.
 inline Decoded decode_image(ImageFile& file, unsigned options, unsigned part, std::span<const std::uint8_t> bytes,
                             std::uint8_t before) {
   DecodeLimits limits;
@@ -61,7 +61,7 @@ inline Decoded decode_image(ImageFile& file, unsigned options, unsigned part, st
   return result;
 }
 
-// The whole image or a part of it, as the options say; with bit 6 by a decoder that knows no other file as well.
+// The whole image or a part of it, depending on the options; with bit 6 by a decoder that has also seen another file.
 inline void read_image(const std::uint8_t* data, std::size_t size, std::initializer_list<std::uint8_t> magic) {
   static ImageFile used;
   if (size < 2 + magic.size() || !std::equal(magic.begin(), magic.end(), data + 2)) return;

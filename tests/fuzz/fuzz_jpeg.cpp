@@ -1,4 +1,4 @@
-// The JPEG wrapper: whole images and parts of them, reduced and not, strict and lenient.
+// The JPEG wrapper: whole images and parts, reduced or not, strict or lenient.
 #include "fuzz_image.h"
 #include "jpeg_images_fixture.h"
 
@@ -18,7 +18,7 @@ std::vector<std::string> seeds() {
     }
   }
   all.push_back(as_input(9, 77, testing_jpeg::encode({.height = 20, .width = 20, .many_scans = true})));
-  // Large enough for the Huffman decoder of our own.
+  // Large enough for our own Huffman decoder.
   testing_jpeg::Recipe large{.height = 120, .width = 120, .quality = 100};
   large.horizontal = large.vertical = 1;
   large.pixels = testing_jpeg::noise(large.height, large.width, 3, 1);

@@ -1,5 +1,5 @@
-// The Huffman decoder of our own beside libjpeg's: what it decodes, libjpeg decodes to the same pixels, and warns of bytes after
-// the scan at most.
+// Our own Huffman decoder compared with libjpeg's: images that it decodes have the same pixels in libjpeg, with at most a
+// warning about bytes after the scan.
 #include "fuzz.h"
 #include "jpeg_images_fixture.h"
 #include "jpeg_reference.h"

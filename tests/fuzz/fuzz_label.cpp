@@ -1,4 +1,4 @@
-// The small members that say what an image shows.
+// Small members that give an image's label.
 #include <cmath>
 
 #include "fuzz.h"

@@ -1,4 +1,4 @@
-// Pipeline files: TOML, expressions, networks, plans. Nothing of them is opened but what they extend or use.
+// Pipeline files: TOML, expressions, networks, plans. Only files that they extend or use are opened.
 #include <unistd.h>
 
 #include <cstdio>

@@ -1,5 +1,4 @@
-// Recipes in the metadata of weights: what is taken for one names stages of declared roles alone, and its network can be laid
-// out.
+// Recipes in the metadata of weights: accepted ones name only stages of declared roles, and their network can be laid out.
 #include "config/document.h"
 #include "fuzz.h"
 #include "millrace/error.h"
@@ -107,7 +106,25 @@ void look_at(const InferenceRecipe& recipe) {
 }  // namespace
 
 std::vector<std::string> seeds() {
-  return {
+  // Targets of a malicious recipe: files, URLs, the environment, unlimited sizes.
+  constexpr std::pair<const char*, const char*> kHarm[] = {
+      {"predict = [\"forward\"]",
+       "predict = [\"forward\", \"more\"]\n[stages.more]\nstage = \"write_classes\"\nfile = \"/tmp/x\""},
+      {"stage = \"decode_image\"", "stage = \"cache\"\nfile = \"/tmp/x\""},
+      {"stage = \"decode_image\"", "stage = \"read_folder\"\npath = \"/tmp\""},
+      {"[sinks.write_classes]", "[sinks.write_classes]\nfile = \"/tmp/x\""},
+      {"[network]", "[network]\nuse = \"/tmp/x\""},
+      {"[document]", "[document]\nextends = \"/tmp/x\""},
+      {"op = \"global_average_pool\"", "op = \"global_average_pool\", name = \"${env.HOME}\""},
+      {"op = \"global_average_pool\"", "op = \"global_average_pool\", name = \"../../x\""},
+      {"prepare = [\"decode_image\"", "prepare = [\"read\""},
+      {"output = \"classes\"", "output = \"shell\""},
+      {"batch = 50", "batch = 1048576"},
+      {"size = [32, 32]", "size = [1000000000, 1000000000]"},
+      {"{ op = \"global_average_pool\" }", "{ op = \"upsample\", factor = 1024 }, { op = \"global_average_pool\" }"},
+      {"measure = {", "measure = { file = \"/tmp/x\","},
+      {"version = 1", "version = 9"}};
+  std::vector<std::string> all = {
       kRecipe,
       "research only",
       with("stage = \"noise\"", "stage = \"write_classes\"\nfile = \"/tmp/x\""),
@@ -116,6 +133,8 @@ std::vector<std::string> seeds() {
       with("filters = 8\n", "a0 = \"xxxxxxxx\"\na1 = \"${a0}${a0}\"\na2 = \"${a1}${a1}\"\nfilters = \"${a2}\"\n"),
       with("[document.input]", "[document." + std::string(300, 'a') + ".b.c.d.e.f]\nx = [[[[[[[[[[1]]]]]]]]]]\n[document.input]"),
       with("\"${filters} / 2\"", "\"((((((((((${filters}))))))))))\"")};
+  for (const auto& [from, to] : kHarm) all.push_back(with(from, to));
+  return all;
 }
 
 }  // namespace millrace::fuzz

@@ -29,6 +29,9 @@ std::vector<std::string> seeds() {
           file_of("{\"w\":[[[[[[[[1]]]]]]]]}", ""),
           file_of("{\"w\":" + std::string(20'000, '[') + std::string(20'000, ']') + "}", ""),
           file_of("{\"__metadata__\":{\"usage\":\"version = 1\",\"classes\":\"[[[[\"}}", ""),
+          file_of(header_of({{"w", "F32", "[18446744073709551616]", 0, 24}, {"v", "F12", "[-0,3]", 1, UINT64_MAX}}), values),
+          file_of("{\"w\":{\"dtype\":\"F32\",\"shape\":[6e0],\"data_offsets\":[24,0,1e400]}}", values),
+          small_file() + std::string(100, '\0'),
           length_bytes(std::uint64_t{1} << 63U) + "{}"};
 }
 

@@ -1,4 +1,4 @@
-// The reader of tar headers, and what gathers members into samples.
+// The reader of tar headers, and the code that gathers members into samples.
 #include "fuzz.h"
 #include "index_builder.h"
 #include "millrace/error.h"

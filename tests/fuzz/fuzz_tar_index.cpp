@@ -1,4 +1,4 @@
-// The file of an index, as somebody might have made it who knows its checksum.
+// An index file, as written by an attacker who knows its checksum.
 #include <cstring>
 
 #include "fuzz.h"

@@ -51,7 +51,7 @@ struct Bench {
   }
 };
 
-// Opens the source and reads all of its samples; errors of data and content are what may come of it.
+// Opens the source and reads all of its samples; may throw errors of data and content.
 inline void read_all(Source& source) {
   try {
     source.open();

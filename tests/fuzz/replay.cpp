@@ -1,8 +1,8 @@
-// Runs a fuzz target on its seeds, and on changes of them that are the same every time; or on files.
+// Runs a fuzz target on its seeds and on reproducible mutations of them, or on files.
 //
-//   fuzz_tar_replay [--executions N]     the seeds, and N changes of them
-//   fuzz_tar_replay --write-seeds DIR    a corpus for libFuzzer to begin with
-//   fuzz_tar_replay FILE...              what libFuzzer has found
+//   fuzz_tar_replay [--executions N]     the seeds, and N mutations of them
+//   fuzz_tar_replay --write-seeds DIR    an initial corpus for libFuzzer
+//   fuzz_tar_replay FILE...              findings of libFuzzer
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -50,7 +50,7 @@ class Mutator {
   std::uint64_t state_ = 0;
 };
 
-// In memory of exactly its size, so that the address sanitizer sees every step beyond.
+// In memory of exactly its size, so that the address sanitizer detects every overrun.
 void run(const std::string& input) {
   std::vector<std::uint8_t> bytes(input.begin(), input.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

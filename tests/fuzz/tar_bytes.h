@@ -1,4 +1,4 @@
-// Archives to begin with.
+// Initial archives.
 #pragma once
 
 #include <cstdio>
@@ -7,7 +7,7 @@
 
 namespace millrace::fuzz {
 
-// Writes the checksum of every block that calls itself a header: what is changed in headers shall be read, not refused at once.
+// Rewrites the checksum of every block that looks like a header, so that changed headers are read instead of refused at once.
 inline void seal_headers(std::string& archive) {
   for (std::size_t at = 0; at + 512 <= archive.size(); at += 512) {
     char* header = archive.data() + at;

@@ -8,15 +8,15 @@
 
 namespace millrace::generator {
 
-// What all parts of one drawing share.
+// Shared by all parts of one drawing.
 struct Drawing {
   Draw& draw;
   const Registry& registry;
   const DataSet& data;
   Task task;
   NetworkSize network;
-  double share = 0.2;               // chance of a key
-  std::vector<std::string> layers;  // of the network
+  double share = 0.2;               // probability of a key
+  std::vector<std::string> layers;  // in the network
 
   Value table(const std::string& stage, const Meanings& meanings = {}) const;  // drawn keys of a stage
 };
@@ -33,8 +33,8 @@ class GraphTable {
 };
 
 void add_source(Drawing& drawing, GraphTable& graph);
-// From the source to images of the network's size, or larger ones. `name`: of the graph, for files of its own. `trains`: random
-// stages may be among them.
+// From the source to images of the network's size, or larger ones. `name`: of the graph, for its files. `trains`: may include
+// random stages.
 void add_data_stages(Drawing& drawing, GraphTable& graph, const std::string& name, bool trains);
 Value drawn_loss(Drawing& drawing);
 void add_training(Drawing& drawing, GraphTable& graph);

@@ -35,7 +35,7 @@ Maybe pixel_classes(Draw& draw) {
   return Value(std::move(classes));
 }
 
-// Keys of all sources: which samples, and in which order.
+// Keys of all sources: selection and order of samples.
 Meanings sampling_meanings() {
   Meanings meanings;
   meanings["*.only"] = [](Draw& draw) -> Maybe {
@@ -61,7 +61,7 @@ Meanings list_meanings(const DataSet& data, Task task) {
   meanings["read_list.root"] = constant(Value(data.folder.string()));
   meanings["read_list.file"] = one_of({"file_name"});
   meanings["read_list.label"] = one_of({"label"});
-  meanings["read_list.columns"] = kNever;  // the lists have a first row of names
+  meanings["read_list.columns"] = kNever;  // the lists have a header row
   meanings["read_list.numbers"] = task == Task::numbers ? constant(list_of({"x", "y"})) : kNever;
   return meanings;
 }
@@ -145,7 +145,7 @@ DrawnSource drawn_source(Drawing& drawing, bool alone) {
   if (drawing.task == Task::classes) types = {"read_folder", "read_folder", "read_list", "read_tar", "read_cifar", "read_idx"};
   if (drawing.task == Task::numbers) types = {"read_list", "read_tar"};
   if (drawing.task == Task::pixels || drawing.task == Task::images) types = {"read_pairs", "read_pairs", "read_tar"};
-  if (!alone && types[0] == "read_pairs") types.pop_back();  // in a mixture all have the same targets
+  if (!alone && types[0] == "read_pairs") types.pop_back();  // all sources in a mixture have the same targets
   if (alone && draw.chance(0.15)) return drawn_mix(drawing);
   const std::string type = pick(draw, types);
   if (type == "read_list") {
@@ -187,7 +187,7 @@ Meanings decode_meanings(const Drawing& drawing) {
   return meanings;
 }
 
-// How decode_image and the stages after it come to one size of all images: some ways of many.
+// Several ways in which decode_image and the stages after it give all images one size.
 void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
   Draw& draw = drawing.draw;
   const std::int64_t extra = draw.chance(0.25) ? draw.integer(1, 7) : 0;  // the network sees a part
@@ -276,7 +276,7 @@ void add_data_stages(Drawing& drawing, GraphTable& graph, const std::string& nam
   cache["cache_encoded.file"] = one_of({name + "-encoded.bin"});
   if (draw.chance(0.1)) graph.add("cache_encoded", drawing.table("cache_encoded", cache));
   add_decoding(drawing, graph, trains);
-  bool on_device = false;  // then no stage after it may change pixels
+  bool on_device = false;  // then no later stage may change pixels
   if (draw.chance(0.15)) {
     Value table = drawing.table("cache", cache);
     on_device = table.find("device") != nullptr && table.find("device")->boolean();

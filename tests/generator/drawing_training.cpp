@@ -14,7 +14,7 @@ LossTarget target_of(Task task) {
   return task == Task::classes ? LossTarget::labels : task == Task::pixels ? LossTarget::classes : LossTarget::values;
 }
 
-// Losses of numbers in a range, such as those of labels, are not for images.
+// Losses for numbers in a range, such as labels, do not suit images.
 bool fits(const LossInfo& info, Task task) { return info.target == target_of(task) && !(info.numbers && task == Task::images); }
 
 Value weights_of_classes(Draw& draw, int count) {
@@ -48,7 +48,7 @@ void add_optimizer(Drawing& drawing, GraphTable& graph) {
   for (const Member& member : keys.table()) {
     if (table.find(member.key) == nullptr) table.set(member.key, member.value);
   }
-  if (optimizer.name == "muon") {  // for matrices alone
+  if (optimizer.name == "muon") {  // only for matrices
     Value group;
     group.set("vectors", Value(true));
     group.set("type", Value("adamw"));
@@ -126,7 +126,7 @@ void add_sinks(Drawing& drawing, GraphTable& graph) {
   meanings["*.below"] = [&](Draw&) -> Maybe { return Value(drawing.data.folder.string()); };
   meanings["write_masks.labels"] = [](Draw&) -> Maybe { return Value(Array{Value(3), Value(7), Value(9)}); };
   meanings["write_masks.colours"] = [](Draw&) -> Maybe { return list_of({"#102030", "#aabbcc", "#ff0000"}); };
-  std::vector<std::string> sinks = {"write_features"};  // those that mostly fit; else any
+  std::vector<std::string> sinks = {"write_features"};  // those that usually fit; else any
   if (drawing.task == Task::classes) sinks.insert(sinks.end(), {"write_classes", "write_evaluation", "write_grad_cam"});
   if (drawing.task == Task::pixels) sinks.insert(sinks.end(), {"write_masks", "write_evaluation", "write_boundaries"});
   if (drawing.task == Task::images) sinks.insert(sinks.end(), {"write_images", "write_quality"});

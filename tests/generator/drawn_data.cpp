@@ -22,7 +22,7 @@ void write(const fs::path& path, const void* bytes, std::size_t size) {
 void write(const fs::path& path, const std::string& text) { write(path, text.data(), text.size()); }
 void write(const fs::path& path, const std::vector<std::uint8_t>& bytes) { write(path, bytes.data(), bytes.size()); }
 
-// Lists and shards grow with the photos that they name.
+// Lists and shards are written with their photos.
 struct Listing {
   std::string csv = "file_name,label,x,y\n", tsv = "file_name\tlabel\tx\ty\n", jsonl;
   std::string shards[kShards];
@@ -66,7 +66,7 @@ void write_photos(Draw& draw, const DataSet& data) {
   write(data.folder / "shards" / "classes.txt", "ant\nbee\ncow\n");
 }
 
-// Images with label images, and images with larger ones to be reproduced; both also as shards.
+// Images with label images, and with larger target images; both also as shards.
 void write_pairs(Draw& draw, const DataSet& data) {
   const int classes = static_cast<int>(DataSet::kClasses.size());
   std::string labels, targets;

@@ -10,14 +10,14 @@
 
 namespace millrace::generator {
 
-// What a network learns from a data set.
+// The task that a network learns from a data set.
 enum class Task { classes, numbers, pixels, images };
 
 // FOLDER/photos/{ant,bee,cow}/00.jpg ...; lists of them with classes and two numbers from 0 to 1; the same samples in the same
 // order as shards; pairs of images with label images, and with larger images; CIFAR's and IDX's files.
 struct DataSet {
   std::filesystem::path folder;
-  int scale = 1;          // of the targets of pairs of images
+  int scale = 1;          // scale of pairs' target images
   bool one_size = false;  // all images of photos and pairs have `size`
   ImageSize size{20, 24};
 

@@ -7,8 +7,8 @@ namespace millrace::generator {
 
 namespace {
 
-constexpr std::int64_t kFewMore = 8;  // than the least integer: what is small runs fast
-constexpr double kLargest = 1000;     // bound that is drawn itself; larger ones say "as much as you like"
+constexpr std::int64_t kFewMore = 8;  // above the least integer: small values run fast
+constexpr double kLargest = 1000;     // maximum bound to draw; larger ones mean no limit
 
 const Meaning* meaning_of(const Meanings& meanings, const std::string& owner, const std::string& key) {
   for (const std::string& name : {owner + "." + key, "*." + key}) {
@@ -33,7 +33,7 @@ std::int64_t drawn_integer(const ParamInfo& info, Draw& draw) {
   return draw.integer(low, std::min(high, low + kFewMore));
 }
 
-// Within what is declared; else about the default.
+// Within the declared range; else near the default.
 Value drawn_range(const ParamInfo& info, const Value* by_default, Draw& draw) {
   double low = info.low.value_or(0), high = std::min(info.high.value_or(low + 3), kLargest);
   if (!info.low && by_default != nullptr && by_default->kind() == Value::Kind::array) {
@@ -87,7 +87,7 @@ const ParamInfo* find(const std::vector<ParamInfo>& params, const std::string& n
   return found == params.end() ? nullptr : &*found;
 }
 
-// A key that needs another one brings it along, mostly.
+// Usually adds the other key that a key needs.
 void bring_companion(const ParamInfo& info, const std::vector<ParamInfo>& params, Value& table, Draw& draw) {
   if (info.companions.empty() || draw.chance(0.2)) return;
   for (const ParamInfo::Companion& each : info.companions) {
@@ -97,7 +97,7 @@ void bring_companion(const ParamInfo& info, const std::vector<ParamInfo>& params
   if (!one.values.empty() && find(params, one.key) != nullptr) table.set(one.key, Value(pick(draw, one.values)));
 }
 
-// Takes out what would be a mistake: keys without their companions, and all but one of those that exclude each other.
+// Removes mistakes: keys without their companions, and all but one of those that exclude each other.
 void mend(const std::vector<ParamInfo>& params, Value& table) {
   std::vector<std::string> said;
   for (const ParamInfo& info : params) {

@@ -1,4 +1,4 @@
-// Tables of keys, drawn from what their reader declares: types, ranges, choices, defaults, what excludes or needs what.
+// Tables of keys, drawn from their declarations: types, ranges, choices, defaults, exclusions and requirements.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@
 
 namespace millrace::generator {
 
-// What declarations do not say: which texts, sizes and lists mean something here, such as the path of a source. By "owner.key"
-// or, for every owner, "*.key". A meaning that gives nothing leaves the key out.
+// Meanings that declarations lack: texts, sizes and lists that are valid here, such as the path of a source. By "owner.key" or,
+// for every owner, "*.key". A meaning that returns nothing leaves the key out.
 using Meaning = std::function<std::optional<Value>(Draw&)>;
 using Meanings = std::map<std::string, Meaning>;
 
@@ -26,12 +26,12 @@ const T& pick(Draw& draw, const std::vector<T>& list) {
 Value list_of(const std::vector<std::string>& texts);
 Value pair_of(std::int64_t first, std::int64_t second);  // [first, second]
 
-// `share`: the chance of each key that is not required. A required key for which no value can be drawn is left out, so that the
-// table is refused.
+// `share`: the probability of each optional key. A required key without a possible value is left out, so that the table is
+// refused.
 Value drawn_table(const std::vector<ParamInfo>& params, const Value& defaults, const std::string& owner, const Meanings& meanings,
                   double share, Draw& draw);
 
-// Every key that drawn_table() could write, with those of tables: "augment.translate.x".
+// Every key that drawn_table() can write, with those of tables: "augment.translate.x".
 void list_keys(const std::vector<ParamInfo>& params, const std::string& owner, std::vector<std::string>& keys);
 
 }  // namespace millrace::generator

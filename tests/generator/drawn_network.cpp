@@ -12,7 +12,7 @@ namespace millrace::generator {
 
 namespace {
 
-constexpr std::int64_t kMostValues = 1 << 14;  // of an output: what is small runs fast
+constexpr std::int64_t kMostValues = 1 << 14;  // in an output: small networks run fast
 constexpr int kMostLayers = 8, kTries = 24;
 
 Meanings layer_meanings() {
@@ -47,12 +47,12 @@ Meanings layer_meanings() {
 }
 
 struct Output {
-  std::string name;  // as `from` takes it
+  std::string name;  // as in `from`
   Shape shape;
   bool is_indices = false;
 };
 
-// Adds layer after layer, each of them one that its type accepts for the shapes that there are.
+// Adds layer after layer, each accepted by its type for the available shapes.
 class LayerDrawing {
  public:
   LayerDrawing(Draw& draw, const Registry& registry, double share) : draw_(draw), share_(share) {
@@ -60,7 +60,7 @@ class LayerDrawing {
   }
   void begin(const NetworkSize& size) { outputs_.push_back({"@input", Shape{size.channels, size.height, size.width}}); }
 
-  // Tries some layers until one fits. `keeps_size`: of maps whose height and width stay.
+  // Tries layers until one fits. `keeps_size`: of maps that keep their height and width.
   void add_any(const Registry& registry, bool keeps_size) {
     for (int i = 0; i < kTries; ++i) {
       if (i % 4 == 0) type_ = pick(draw_, types_);  // several tables and inputs for each
@@ -129,7 +129,7 @@ class LayerDrawing {
     outputs_.push_back({name, plan.output, false});
   }
 
-  // Something has to take every output with values.
+  // Every output with values must be used.
   void join(const LayerType& type, const Registry& registry, const LayerPlan& plan) {
     std::vector<Output> outputs;
     for (std::size_t port = 0; port <= plan.more_outputs.size(); ++port) {
@@ -154,7 +154,7 @@ Value with(const std::string& key, Value value) {
   return table;
 }
 
-// From whatever was drawn to what the loss takes.
+// From the drawn layers to the input of the loss.
 void finish(LayerDrawing& drawing, Draw& draw, const Registry& registry, Task task, const NetworkSize& size) {
   if (task == Task::classes || task == Task::numbers) {
     if (drawing.shape().rank() == 3 && draw.chance(0.5)) drawing.add(registry, "global_average_pool", {});

@@ -1,4 +1,4 @@
-// A small network for a task, of layers that are drawn from what the registry holds.
+// A small network for a task, of layers drawn from the registry.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace millrace::generator {
 
 struct NetworkSize {
   int channels = 3, height = 16, width = 16;
-  int outputs = 3;  // classes or numbers; of images: channels
-  int scale = 1;    // of maps
+  int outputs = 3;  // classes or numbers; for images: channels
+  int scale = 1;    // for maps
 };
 
 struct DrawnNetwork {

@@ -18,7 +18,7 @@ namespace {
 
 using Maybe = std::optional<Value>;
 
-// A table at the top of a file that the framework itself reads.
+// A top-level table of a file, read by the framework itself.
 struct TopTable {
   const char* name;
   std::vector<ParamInfo> params;
@@ -59,7 +59,7 @@ Meanings top_meanings(Task task) {
   meanings["stop.max_time"] = one_of({"1 hour"});
   meanings["checkpoint.every"] = meanings["checkpoint.keep_every"] =
       one_of({"2 steps", "3 steps", "1 epoch", "0.5 epochs", "end"});
-  meanings["checkpoint.resume"] = never;  // of another run
+  meanings["checkpoint.resume"] = never;  // belongs to another run
   return meanings;
 }
 
@@ -104,7 +104,7 @@ const std::vector<ParamInfo>* params_of(const std::string& type, const Registry&
   return nullptr;
 }
 
-// Keys in a table, and in tables of it, by the names of known_keys().
+// Keys in a table and its tables, named as in known_keys().
 void add_keys(const Value& table, const std::string& owner, std::vector<std::string>& keys) {
   if (table.kind() == Value::Kind::array) {
     for (const Value& each : table.array()) add_keys(each, owner, keys);

@@ -1,4 +1,4 @@
-// Pipelines that may be run, drawn: every stage, source, loss, optimizer and table with keys of its declaration.
+// Draws valid pipelines: every stage, source, loss, optimizer and table with its declared keys.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,20 @@
 namespace millrace::generator {
 
 struct DrawnPipeline {
-  std::uint64_t seed = 0, number = 0;  // that it was drawn by
+  std::uint64_t seed = 0, number = 0;  // identify the drawing
   Value pipeline;                      // pipeline.toml
-  Value network;                       // network.toml beside it
+  Value network;                       // network.toml next to it
 };
 
-// The same for the same seed and number, data and registry. Most are accepted once they have lost some keys (trial.h).
+// Reproducible for the same seed, number, data and registry. Most are accepted after removing some keys (trial.h).
 DrawnPipeline drawn_pipeline(std::uint64_t seed, std::uint64_t number, const Registry& registry, const DataSet& data);
 
-// All keys of all tables that may be drawn: "augment.flip_x", "optimizer.groups.match", "sgd.momentum", "run.epochs".
+// All keys of all tables that can be drawn: "augment.flip_x", "optimizer.groups.match", "sgd.momentum", "run.epochs".
 std::vector<std::string> known_keys(const Registry& registry);
-// Those that are written in one pipeline and its network.
+// The keys in one pipeline and its network.
 std::vector<std::string> keys_of(const DrawnPipeline& drawn, const Registry& registry);
 
-// The same pipeline with its photos in shards, and the plain folder that they stand for. Nothing: it reads something else.
+// The same pipeline with its photos in shards, and as the equal plain folder. Empty if it reads something else.
 struct TwoSources {
   DrawnPipeline folder, shards;
 };

@@ -1,7 +1,7 @@
-// Pipelines that are drawn from what is declared run as they should: no crash, no report of a sanitizer, no hang, no error after
-// an accepted --check, and the same stream whatever threads, devices and layout of the data.
-// MILLRACE_GENERATED=10000 draws so many; MILLRACE_GENERATED_SEED another lot; MILLRACE_GENERATED_FIRST begins with that number;
-// MILLRACE_GENERATED_FOLDER keeps what failed.
+// Pipelines drawn from declarations run correctly: no crash, no sanitizer report, no hang, no error after an accepted --check,
+// and the same stream for any threads, devices and layout of the data. MILLRACE_GENERATED=10000 sets their number;
+// MILLRACE_GENERATED_SEED draws others; MILLRACE_GENERATED_FIRST begins with that number; MILLRACE_GENERATED_FOLDER keeps the
+// failing ones.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ class Generated : public testing::Test {
                   << other.streams;
   }
 
-  // Makes it small, keeps it, and says where.
+  // Minimises the pipeline, keeps it, and prints its path.
   void tell(DrawnPipeline drawn, const Outcome& outcome, const std::string& change = {}) {
     const std::string first = outcome.said.substr(0, outcome.said.find('\n'));
     const std::vector<std::string> overrides =

@@ -1,4 +1,4 @@
-// Places in a document, to take something out of it.
+// Positions in a document, used to remove values.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,18 @@
 
 namespace millrace::generator {
 
-// From the root: a key of a table, or a number in a list.
+// From the root: a key of a table, or an index in a list.
 struct PlaceStep {
-  std::string key;  // empty: a number
+  std::string key;  // empty: an index
   std::size_t number = 0;
 };
 using Place = std::vector<PlaceStep>;
 
-std::vector<Place> places(const Value& document);  // everything that can be taken out: what holds much first
+std::vector<Place> places(const Value& document);  // everything that can be removed, the largest parts first
 void take_out(Value& document, const Place& place);
 std::string to_string(const Place& place);  // "train.augment.fill[0]"
 
-// What stands in this line and column of the document as to_toml() writes it; else what stands in the line.
+// The value in this line and column of the document as written by to_toml(); else the one in the line.
 std::optional<Place> place_at(const Value& document, int line, int column);
 
 }  // namespace millrace::generator

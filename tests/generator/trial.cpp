@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatience = 120;  // seconds, on machines that do much else
+constexpr double kPatience = 120;  // seconds, on busy machines
 constexpr int kMostRepairs = 30, kMostRemovals = 150;
 constexpr char kBetweenRuns = '\x1e';  // a separator of records
 
@@ -41,7 +41,7 @@ class Streams final : public RunObserver {
   std::string text_;
 };
 
-// Errors that what the samples and the numbers are may lead to, in a pipeline that --check cannot refuse.
+// Errors caused by samples and values, in a pipeline that --check cannot refuse.
 bool is_of_the_data(const Error& error) {
   static const std::regex kNumbers("not finite| is -?(nan|inf)|would both be written as");
   return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content || std::regex_search(error.what(), kNumbers);
@@ -54,7 +54,7 @@ void say_into(const char* file) {
   ::close(said);
 }
 
-// Runs in the separate process. The first line is the outcome, the others belong to it.
+// Runs in the separate process. The first line is the outcome, the others are its details.
 std::string run_here(const std::vector<std::string>& overrides, const Registry& registry) {
   say_into("said.txt");
   const auto streams = std::make_shared<Streams>();
@@ -80,7 +80,7 @@ std::string run_here(const std::vector<std::string>& overrides, const Registry& 
   return "passed\n" + streams->text();
 }
 
-// What run_here() says.
+// Parses the text of run_here().
 Outcome outcome_of(const std::string& text) {
   const std::size_t end = text.find('\n');
   const std::string how = text.substr(0, end), rest = text.substr(end + 1);
@@ -88,7 +88,7 @@ Outcome outcome_of(const std::string& text) {
   return {how == "failed" ? Outcome::Kind::failed : Outcome::Kind::refused, rest, {}};
 }
 
-// The lines of a report that say what happened.
+// The relevant lines of a report.
 std::string report_in(const fs::path& file) {
   std::ifstream in(file);
   std::string found;
@@ -102,7 +102,7 @@ std::string report_in(const fs::path& file) {
   return found;
 }
 
-// Without these nothing can be run, whatever a message says of them.
+// Nothing runs without these, even if a message names them.
 bool is_needed(const Value& document, const Place& place) {
   static const std::set<std::string> kKeys = {"flow",  "path",     "images", "use",  "input",   "layers", "op",  "stage", "type",
                                               "every", "channels", "name",   "loss", "sources", "size",   "fit", "crop"};
@@ -117,13 +117,13 @@ bool is_needed(const Value& document, const Place& place) {
          std::regex_match(document.find(place[0].key)->find("flow")->array()[place[2].number].text(), kStages);
 }
 
-// From an element of a list to the list, unless it is one whose elements stand for themselves.
+// From an element to its list, unless the elements are independent.
 void leave_list(Place& place) {
   static const std::set<std::string> kLists = {"flow", "layers", "groups", "auxiliary"};
   while (place.size() > 1 && place.back().key.empty() && !kLists.contains(place[place.size() - 2].key)) place.pop_back();
 }
 
-// The key that a message names in the table at which it points; else one of those that may go. Nothing: none may.
+// The key that a message names in the table at its position; else one that may be removed, if any.
 std::optional<Place> what_is_meant(const Value& document, Place place, const std::string& said) {
   leave_list(place);
   const Value* value = &document;
@@ -144,7 +144,7 @@ std::optional<Place> what_is_meant(const Value& document, Place place, const std
   return any ? any : itself;
 }
 
-// Takes it out; what a batch needs is made as small as can be.
+// Removes it; keys that a batch needs are minimised instead.
 void mend(Value& document, const Place& place) {
   if (place.size() != 3 || place[1].key != "batch" || place[2].key != "size") return take_out(document, place);
   Value& batch = *document.find(place[0].key)->find("batch");
@@ -189,7 +189,7 @@ bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& sai
     if (place) place = what_is_meant(document, *place, (*found)[4]);
     if (!place) continue;
     mend(document, *place);
-    return true;  // the others may have gone with it
+    return true;  // the others may be gone as well
   }
   if (said.find("[validate") != said.npos && drawn.pipeline.erase("validate")) return true;
   std::vector<Place> all = places(drawn.pipeline);
@@ -200,7 +200,7 @@ bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& sai
   return true;
 }
 
-// One process for all of its runs: a new one costs more than most of them. It takes out what it is told to, and so does this one.
+// One process for all of its runs: starting one costs more than most runs. Both processes remove the same keys.
 Outcome Trials::run_valid(DrawnPipeline& drawn) const {
   const Draw draw(drawn.seed, {.position = drawn.number}, hash_text("repairs"));
   const auto repair = [&](DrawnPipeline& repaired, Draw& from, const std::function<Outcome()>& next) {

@@ -1,4 +1,4 @@
-// A drawn pipeline, run as pipeline-run does, in a process apart.
+// Runs a drawn pipeline like pipeline-run, in a separate process.
 #pragma once
 
 #include <filesystem>
@@ -12,14 +12,14 @@ namespace millrace::generator {
 
 struct Outcome {
   enum class Kind {
-    refused,  // with a message: before a sample was read, or because of what the samples and numbers are
+    refused,  // with a message: before reading a sample, or because of the samples and values
     passed,
     failed,  // with an error, though --check accepted it
     fault,   // crashed, was stopped by a sanitizer, or hung
   };
   Kind kind = Kind::refused;
   std::string said;     // the message, or how the process ended
-  std::string streams;  // of a run: the hash of each epoch and pass, with what the network received
+  std::string streams;  // the hash of each epoch and pass, including the network's input
 };
 
 class Trials {
@@ -27,17 +27,17 @@ class Trials {
   // REQUIRES: this process has one thread. The registry outlives it.
   Trials(const Registry& registry, std::filesystem::path folder) : registry_(registry), folder_(std::move(folder)) {}
 
-  // Writes pipeline.toml and network.toml and runs them. What is printed goes to said.txt.
+  // Writes pipeline.toml and network.toml and runs them. Output goes to said.txt.
   Outcome run(const DrawnPipeline& drawn, const std::vector<std::string>& overrides = {}) const;
 
-  // Runs it, and takes out keys until it is not refused any more: those that the message points at first.
+  // Runs it, and removes keys until it is accepted: those named by the message first.
   Outcome run_valid(DrawnPipeline& drawn) const;
 
-  // Takes out what the pipeline need not have.
+  // Removes everything that the failure does not need.
   void minimise(DrawnPipeline& drawn, const std::function<bool(const DrawnPipeline&)>& still_fails) const;
 
  private:
-  // In a process apart: what `runs` returns, an outcome for each; or one, a fault.
+  // Runs in a separate process: the results of `runs`, an outcome each; or one, a fault.
   std::vector<Outcome> outcomes_of(const std::function<std::vector<std::string>()>& runs) const;
   std::string run_inside(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const;
   bool take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& said, Draw& draw) const;

@@ -9,10 +9,11 @@
 namespace millrace::gpu {
 namespace {
 
-constexpr double kLikeRounding = 3;   // a yardstick of a few draws is rough
-constexpr double kNegligible = 5e-2;  // of all gradients: smaller ones, as of a bias before a batch norm, may be rounding alone
+constexpr double kLikeRounding = 3;  // an estimate from a few draws is rough
+// Share of all gradients: smaller ones, such as of a bias before a batch norm, may be pure rounding.
+constexpr double kNegligible = 5e-2;
 constexpr std::uint64_t kDrawsOfEach = 6,
-                        kDrawsOfWhole = 1;  // one element in a hundred that goes another way is not in every draw
+                        kDrawsOfWhole = 1;  // one element in a hundred that changes direction is not in every draw
 
 double roundoff(Precision precision) {
   switch (precision) {
@@ -45,7 +46,7 @@ double norm(const Arrays& arrays) {
   return std::sqrt(sum);
 }
 
-// Each value times 1 + u, u even between plus and minus the roundoff.
+// Multiplies each value by 1 + u, with u uniform between plus and minus the roundoff.
 void round_at_random(Arrays& arrays, const Network& network, double by, std::uint64_t draw) {
   for (std::size_t p = 0; p < arrays.size(); ++p) {
     if (network.parameters[p].statistic) continue;
@@ -56,8 +57,8 @@ void round_at_random(Arrays& arrays, const Network& network, double by, std::uin
   }
 }
 
-// What is allowed is written down beside what was found: a pass within the yardstick is not one within the bound, and
-// visit.py counts the two apart.
+// Records the limit next to the result: passing by the yardstick differs from passing by the fixed bound, and visit.py counts
+// them separately.
 void expect_close(double difference, Precision precision, double yardstick, const std::string& what) {
   const double bound = tolerance(precision);
   testing::Test::RecordProperty(fmt::format("{} {}", to_string(precision), what),
@@ -110,7 +111,7 @@ Outcome Comparison::train_from(const Arrays& values, Device& device, CompileOpti
 
 void Comparison::expect_like_oracle(const Outcome& found, Device& oracle, Precision precision, bool each) {
   if (!exact_) exact_ = train(oracle);
-  // Activations and gradients are rounded as well as weights: twice as much, all on the weights.
+  // Activations and gradients are rounded like weights: here twice the rounding is applied to the weights.
   std::vector<Outcome> rounded;
   for (std::uint64_t draw = 0; draw < (each ? kDrawsOfEach : kDrawsOfWhole); ++draw) {
     Arrays values = values_;

@@ -1,10 +1,10 @@
-// Two backends train the same network on the same batches: how far apart are they, and how far may they be?
+// Compares two backends that train the same network on the same batches, and defines the allowed difference.
 //
-// The bound is the issue's: 1e-4 in float32, 1e-2 in TF32, 2e-2 in bf16, in relative norm. But a ReLU's input or a pooling
-// window's two largest values may lie closer together than any rounding, and a gradient then takes another way: a share p of such
-// elements is a relative difference of sqrt(2 p), whoever computes it. So beside the bound stands a yardstick, the oracle's own
-// answer to weights rounded at random by as much as the precision rounds them, and the larger one counts, the yardstick three
-// times.
+// The fixed bound on the relative norm is 1e-4 in float32, 1e-2 in TF32, 2e-2 in bf16. But a ReLU's input or a pooling window's
+// two largest values may be closer together than any rounding, and a gradient then takes another path: a share p of such
+// elements causes a relative difference of sqrt(2 p) on any device. So there is also a yardstick: the oracle's own result for
+// weights randomly rounded by as much as the precision rounds them. The larger of the bound and three times the yardstick
+// applies.
 #pragma once
 
 #include <optional>
@@ -20,28 +20,28 @@ struct Course {
   std::uint32_t batch = 4;
   int steps = 2;
   double rate = 0.01;
-  std::vector<LossOutput> outputs = {};  // where losses are measured, and their weights; none: at the network's result
+  std::vector<LossOutput> outputs = {};  // where losses are measured, and their weights; empty: at the network's result
 };
 
-// What a training run leaves, all of it comparable.
+// The comparable results of a training run.
 struct Outcome {
-  std::vector<float> logits;  // of the first step
-  double loss = 0;            // of the last step, per sample
-  Arrays gradients;           // of the first step
+  std::vector<float> logits;  // in the first step
+  double loss = 0;            // in the last step, per sample
+  Arrays gradients;           // in the first step
   Arrays values;              // at the end, running statistics included
 };
 
 double tolerance(Precision precision);
 
-// Batches, and the values that training starts from, are functions of `seed` alone.
+// Batches and initial values depend only on `seed`.
 class Comparison {
  public:
   Comparison(std::shared_ptr<const Network> network, const Course& course, std::uint64_t seed);
 
   Outcome train(Device& device, const CompileOptions& options = {}) const { return train_from(values_, device, options); }
 
-  // Compares with what the oracle does in float32, with EXPECT. `each`: every gradient by itself (small networks); else all of
-  // them as one long vector, where one pixel that goes another way weighs little.
+  // Compares with the oracle's float32 results, with EXPECT. `each`: every gradient separately (small networks); else all of
+  // them as one long vector, where a single pixel that changes direction has little weight.
   void expect_like_oracle(const Outcome& found, Device& oracle, Precision precision, bool each);
 
  private:

@@ -1,4 +1,4 @@
-// Sums of gradients over two devices, by every communicator that can make them.
+// Sums of gradients over two devices, by every communicator that supports them.
 #include <algorithm>
 
 #include "agreement.h"
@@ -21,7 +21,7 @@ class Side {
         batch_(random_batch(device, *network, kBatch, static_cast<std::uint64_t>(number))) {}
 
   std::size_t buckets() { return trainee_.replica().buckets().size(); }
-  // Submits a step up to its gradients, which are not there yet.
+  // Submits a step up to its gradients, without waiting for them.
   void backward() {
     trainee_.replica().ingest(batch_, 0, kBatch);
     trainee_.replica().forward(0);

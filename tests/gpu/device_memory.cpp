@@ -5,8 +5,7 @@
 namespace millrace::gpu {
 namespace {
 
-// The few calls of the driver's interface that are needed, declared here so that the tests build without a toolkit. All of them
-// return 0 for success.
+// The driver calls needed here, declared so that the tests build without a toolkit. All return 0 on success.
 using Init = int (*)(unsigned flags);
 using DeviceGet = int (*)(int* device, int ordinal);
 using Retain = int (*)(void** context, int device);
@@ -21,7 +20,7 @@ Function find(void* library, const char* name) {
 }  // namespace
 
 std::optional<std::size_t> free_device_memory() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);  // stays open: it may not be unloaded
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);  // never unloaded
   if (driver == nullptr) return std::nullopt;
   const auto init = find<Init>(driver, "cuInit");
   const auto device_get = find<DeviceGet>(driver, "cuDeviceGet");
@@ -34,7 +33,7 @@ std::optional<std::size_t> free_device_memory() {
   int device = 0;
   void* context = nullptr;
   std::size_t free = 0, total = 0;
-  // The primary context is the one that the runtime library uses too; retained for good, as the process's others are.
+  // The primary context is shared with the runtime library; never released, like the process's others.
   if (init(0) != 0 || device_get(&device, 0) != 0 || retain(&context, device) != 0 || set_current(context) != 0 ||
       memory_info(&free, &total) != 0) {
     return std::nullopt;

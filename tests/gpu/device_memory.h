@@ -1,4 +1,4 @@
-// How much of the first GPU's memory is free, as its driver says: an opinion that is not the backend's own.
+// Free memory of the first GPU, from its driver and so independent of the backend.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace millrace::gpu {
 
-// Nothing where there is no driver or no device.
+// Empty without a driver or device.
 std::optional<std::size_t> free_device_memory();
 
 }  // namespace millrace::gpu

@@ -1,4 +1,4 @@
-// A training step of each family of the zoo, as small as it goes: the device against the CPU backend.
+// A training step of each family of the zoo, as small as possible: the device compared with the CPU backend.
 #include <cstdlib>
 
 #include "agreement.h"
@@ -14,12 +14,12 @@ struct Family {
   const char* name;
   const char* network;
   std::vector<std::pair<const char*, Value>> variables = {};
-  std::int64_t narrower = 1;  // what widths that are written as numbers are divided by
-  bool gives_map = false;     // it ends in a map; a small classifier is put after it, since batches here have labels
-  std::size_t heads = 0;      // auxiliary outputs, at each of which a loss is measured
+  std::int64_t narrower = 1;  // divisor of fixed widths
+  bool gives_map = false;     // it ends in a map; a small classifier is appended, since batches here have labels
+  std::size_t heads = 0;      // auxiliary outputs, each with a loss
 };
 
-void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }  // the test framework asks for this name
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }  // GoogleTest requires this name
 
 Value number(std::int64_t value) { return Value(value); }
 
@@ -29,7 +29,7 @@ Value table(const std::vector<std::pair<const char*, Value>>& members) {
   return result;
 }
 
-// Only networks whose layers follow each other stay whole.
+// Only networks with sequential layers remain valid.
 void narrow(Value& value, std::int64_t by) {
   if (value.kind() == Value::Kind::array) {
     for (Value& entry : value.array()) narrow(entry, by);
@@ -64,7 +64,7 @@ std::shared_ptr<const Network> load(const Family& family, const Registry& regist
   return network;
 }
 
-// Layers that no other one reads, beside the last one.
+// Outputs of layers without readers, except the last layer.
 std::vector<LayerPort> auxiliary_outputs(const Network& network) {
   std::vector<bool> read(network.layers.size());
   for (const Layer& layer : network.layers) {
@@ -79,7 +79,7 @@ std::vector<LayerPort> auxiliary_outputs(const Network& network) {
   return outputs;
 }
 
-// Such a network is compared in every gradient by itself, and with more draws of what rounding may do.
+// Small networks are compared gradient by gradient, and with more draws of rounding.
 bool is_small(const Network& network) {
   std::int64_t elements = 0;
   for (const Parameter& parameter : network.parameters) elements += parameter.shape.elements();
@@ -113,7 +113,7 @@ std::vector<std::pair<const char*, Value>> shallow(std::int64_t pixels, std::vec
 
 TEST_P(GpuFamilies, TrainAStepAsOnTheCpu) { train_a_step(); }
 
-// Maps are 2 x 2 at least where a batch norm follows: of two values alone it makes 1 and -1, whatever they are.
+// Maps are at least 2 x 2 before a batch norm, which would turn any two values into 1 and -1.
 INSTANTIATE_TEST_SUITE_P(
     Zoo, GpuFamilies,
     testing::Values(Family{"alexnet", "alexnet", size(64), 8}, Family{"vgg", "vgg16_bn", size(64), 8},

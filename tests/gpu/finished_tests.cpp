@@ -1,13 +1,13 @@
-// Says in JSON what becomes of each test, for visit.py, which then has the results of a program that does not reach its own end:
+// Prints the result of each test in JSON, for visit.py, which so gets results of programs that do not reach their end:
 //
 //   {"begins":"GpuLayers.AgreeInBf16"}
 //   {"test":"GpuLayers.AgreeInBf16","result":"passed","seconds":3.2,"records":{"bf16 logits":"1.20e-02 (bound 2e-02, ...)"},"text":""}
 //
-// That only where MILLRACE_TEST_RECORDS is set; so is this, after a test that failed and took the device with it:
+// Only if MILLRACE_TEST_RECORDS is set; likewise this line, after a test that failed and lost the device:
 //
 //   [ DEVICE   ] lost after GpuReplica.CopiesUnderCompute: cudaStreamSynchronize failed: an illegal memory access was encountered
 //
-// The program then ends itself with kDeviceLost, and visit.py runs the tests that are left in another process.
+// The program then exits with kDeviceLost, and visit.py runs the remaining tests in another process.
 #include "finished_tests.h"
 
 #include <fmt/format.h>
@@ -56,12 +56,12 @@ class LeaveALostDevice : public testing::EmptyTestEventListener {
     if (why.empty()) return;
     fmt::print("[ DEVICE   ] lost after {}: {}\n", name_of(test), why);
     std::fflush(stdout);
-    _exit(kDeviceLost);  // what a normal end destroys may wait for the device
+    _exit(kDeviceLost);  // destructors of a normal end may wait for the device
   }
 };
 
-// Before main(), which is GoogleTest's own. GoogleTest owns the listeners, and tells them of an end in reverse order: records
-// come before its own line, and the device is looked at after that.
+// Before main(), which is GoogleTest's own. GoogleTest owns the listeners, and calls them in reverse order at a test's end:
+// records precede its own line, and the device is checked after that.
 const bool kListens = [] {
   if (std::getenv("MILLRACE_TEST_RECORDS") == nullptr) return false;
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();

@@ -1,7 +1,7 @@
-// What the tests of this folder share: the backend under test, its oracle, and a replica driven by hand.
+// Common parts of this folder's tests: the backend under test, its oracle, and a replica driven by hand.
 //
-// The backend under test is "cuda", or what MILLRACE_GPU_TEST_BACKEND names ("cpu" shows on any machine that the tests themselves
-// work). Where it has no device every test is skipped with its unavailable_reason(), never passed.
+// The backend under test is "cuda", or the one in MILLRACE_GPU_TEST_BACKEND ("cpu" shows on any machine that the tests
+// themselves work). Without a device every test is skipped with its unavailable_reason(), never passed.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@
 
 namespace millrace::gpu {
 
-using Arrays = std::vector<std::vector<float>>;  // by index into Network::parameters; empty where there is nothing
+using Arrays = std::vector<std::vector<float>>;  // by index into Network::parameters; may be empty
 
-// Opens a device of both backends. Skips where there is none.
+// Opens a device of both backends. Skips if there is none.
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override;
 
-  bool on_gpu() const;  // false: cpu stands in, which works in order and has no memory of its own
+  bool on_gpu() const;  // false: cpu is used instead, which works in order and has no device memory
   Backend& backend();
-  const Registry& registry();  // of all plugins
+  const Registry& registry();  // all plugins
   Device& device() { return *device_; }
   Device& oracle() { return *oracle_; }  // backend "cpu"
 
@@ -35,30 +35,30 @@ class GpuTest : public testing::Test {
   std::unique_ptr<Device> device_, oracle_;
 };
 
-// Where this build's or this visit's pipelines lie: MILLRACE_PIPELINES, or the source tree's.
+// The folder of this build's or visit's pipelines: MILLRACE_PIPELINES, or the source tree's.
 std::string pipelines_folder();
 
-// Initial values as testkit::randomise() draws them.
+// Initial values drawn by testkit::randomise().
 Arrays random_values(const Network& network, std::uint64_t seed);
 
-// A batch at random, in memory that the device reads fast, with windows, flips and borders drawn for every sample.
+// A random batch, in memory that the device reads fast, with windows, flips and borders drawn for every sample.
 Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t size, std::uint64_t seed);
 
-// Where a loss is measured, the network's result or another output, and its weight.
+// Where a loss is measured (the network's result or another output), and its weight.
 using LossOutput = std::pair<std::optional<LayerPort>, double>;
 
-// A replica and a training step through the interface that stages use.
+// A replica and a training step through the stages' interface.
 class Trainee {
  public:
   Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values,
           std::vector<LossOutput> outputs = {});
 
-  // Ingest, forward, loss, backward, and the update at `rate`. Returns before the device is done.
+  // Ingest, forward, loss, backward, and the update at `rate`. Returns before the device has finished.
   Ref<Event> step(const Ref<Batch>& batch, std::uint64_t number, double rate);
-  double loss();  // of the last step, per sample, at the first output; waits
+  double loss();  // in the last step, per sample, at the first output; waits
   std::vector<float> logits() { return replica_->logits(); }
   Arrays values() { return all(kValue); }        // running statistics included
-  Arrays gradients() { return all(kGradient); }  // of what is trained
+  Arrays gradients() { return all(kGradient); }  // trained parameters only
   Replica& replica() { return *replica_; }
 
  private:

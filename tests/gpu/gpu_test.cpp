@@ -21,7 +21,7 @@ std::string from_environment(const char* name, const char* otherwise) {
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
-// Loaded once for all tests: opening a GPU's libraries again for each would take longer than most of them.
+// Loaded once for all tests: reloading a GPU's libraries would take longer than most of them.
 struct Found {
   std::string name = from_environment("MILLRACE_GPU_TEST_BACKEND", "cuda");
   Registry registry;
@@ -87,7 +87,7 @@ Arrays random_values(const Network& network, std::uint64_t seed) {
 }
 
 Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t size, std::uint64_t seed) {
-  // The pinned copy of the pixels goes with the batch.
+  // The pinned copy of the pixels is destroyed with the batch.
   struct PinnedBatch : Batch {
     Ref<Batch> plain;
     std::shared_ptr<std::uint8_t[]> memory;
@@ -119,7 +119,7 @@ Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t si
 
 namespace {
 
-// With an optimizer where the test names none.
+// Adds an optimizer if the test has none.
 CompileOptions completed(CompileOptions options, const Network& network, const std::vector<LossOutput>& outputs) {
   for (const auto& [output, weight] : outputs) options.request.losses.emplace_back(testkit::cross_entropy(0.1), output);
   if (options.request.update.optimizers.empty()) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);

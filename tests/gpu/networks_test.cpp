@@ -1,4 +1,4 @@
-// Whole training steps of shipped networks: the device against the CPU backend.
+// Whole training steps of shipped networks: the device compared with the CPU backend.
 #include <fstream>
 #include <iterator>
 
@@ -28,7 +28,7 @@ std::shared_ptr<const Network> load(const std::string& name, const Registry& reg
 
 class GpuNetworks : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
-  // Networks for photographs hold up to half a gigabyte of weights: of them, fewer images and steps.
+  // Networks for photographs hold up to half a gigabyte of weights: fewer images and steps for those.
   Comparison comparison(std::uint32_t batch, int steps, int steps_if_large) {
     const auto network = load(GetParam(), registry());
     const bool large = network->input.height > 100;
@@ -52,8 +52,7 @@ TEST_P(GpuNetworks, AgreeInFloat32) { expect_agreement(Precision::fp32); }
 TEST_P(GpuNetworks, AgreeInTf32) { expect_agreement(Precision::tf32); }
 TEST_P(GpuNetworks, AgreeInBf16) { expect_agreement(Precision::bf16); }
 
-// What training computes must not depend on when threads run, nor on whether a step is replayed from a recording, nor on whether
-// activations were kept.
+// Results of training must not depend on thread timing, on replaying a step from a recording, or on keeping activations.
 TEST_P(GpuNetworks, TrainToTheSameBitsInEveryWay) {
   const Comparison compared = comparison(16, 4, 3);
   const Outcome first = compared.train(device(), {.graphs = true});
@@ -74,7 +73,7 @@ TEST_P(GpuNetworks, TrainToTheSameBitsInBf16) {
   EXPECT_TRUE(first.values == other.values) << "differs by " << relative_difference(other.values, first.values);
 }
 
-// One of each kind: a visit to a GPU has no time for all of the zoo.
+// One of each kind: a visit to a GPU is too short for the whole zoo.
 INSTANTIATE_TEST_SUITE_P(Shipped, GpuNetworks,
                          testing::Values("airbench94", "alexnet", "cifar10_conv", "quickstart", "residual_block", "resnet18",
                                          "resnet50", "vgg16"),

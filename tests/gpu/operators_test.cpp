@@ -1,5 +1,5 @@
-// Every layer type, alone and in the combinations that backends fuse: the device against the CPU backend, and its gradients
-// against difference quotients of its own loss.
+// Every layer type, alone and in combinations that backends fuse: the device compared with the CPU backend, and its gradients
+// with difference quotients of its own loss.
 #include <gtest/gtest-spi.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Fixed, GpuOperators, testing::ValuesIn(testkit::operato
 INSTANTIATE_TEST_SUITE_P(Drawn, GpuOperators, testing::ValuesIn(testkit::dropout_cases()),
                          [](const auto& tested) { return tested.param.name; });
 
-// Layers of plugins, by their own examples: their portable kernels as nvcc compiled them.
+// Layers of plugins, on their own examples: portable kernels compiled by nvcc.
 class GpuLayers : public GpuTest {
  protected:
   void expect_agreement(Precision precision) {
@@ -64,7 +64,7 @@ class GpuLayers : public GpuTest {
 TEST_F(GpuLayers, AgreeInFloat32) { expect_agreement(Precision::fp32); }
 TEST_F(GpuLayers, AgreeInBf16) { expect_agreement(Precision::bf16); }
 
-// The comparison itself: it would be worth nothing if it let a wrong result pass.
+// Tests the comparison itself: it must detect a wrong result.
 class GpuComparison : public GpuTest {};
 
 TEST_F(GpuComparison, SeesAThousandthThatIsWrong) {
@@ -76,8 +76,8 @@ TEST_F(GpuComparison, SeesAThousandthThatIsWrong) {
   EXPECT_NONFATAL_FAILURE(comparison.expect_like_oracle(found, oracle(), Precision::fp32, true), "logits");
 }
 
-// A kink (ReLU, the choice of a maximum) spoils the quotient of a few elements: 1e-2 as in the CPU backend's own tests where
-// there is none, and more where there is.
+// A kink (ReLU, the choice of a maximum) distorts the quotient of a few elements: 1e-2 without kinks, as in the CPU backend's
+// own tests, and more with them.
 class GpuGradients : public GpuTest, public testing::WithParamInterface<OperatorCase> {};
 
 TEST_P(GpuGradients, AreTheSlopeOfTheLoss) {

@@ -1,5 +1,5 @@
-// What a replica on a device owes besides a training step: inference, lookahead, partial batches, a memory plan that holds,
-// copies under compute, and errors that say what to do.
+// Requirements of a replica on a device besides training: inference, lookahead, partial batches, an accurate memory plan, copies
+// during compute, and errors with remedies.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -11,7 +11,7 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::gpu {
+namespace millrace::gpu::replica_test {
 namespace {
 
 constexpr std::uint32_t kBatch = 24;
@@ -90,7 +90,7 @@ TEST_F(GpuReplica, LooksAheadAsTheCpuDoes) {
   EXPECT_LT(relative_difference(values[0], values[1]), tolerance(Precision::fp32));
 }
 
-// The second batch shows the first one's images, reversed and moved another way; a device that keeps them reads none of it.
+// The second batch has the first one's images, reversed and moved differently; a device that keeps them does not read them.
 TEST_F(GpuReplica, TrainsToTheSameBitsFromImagesThatItKeeps) {
   const auto net = network("quickstart");
   const std::size_t bytes = net->input.bytes();
@@ -114,7 +114,7 @@ TEST_F(GpuReplica, TrainsToTheSameBitsFromImagesThatItKeeps) {
     first->resident_set = second->resident_set = keeps ? 0 : -1;
     for (std::uint64_t step = 0; step < 6; ++step) {
       const Ref<Batch>& batch = step % 2 == 0 ? first : second;
-      while (batch->in_flight != 0) std::this_thread::yield();  // one is read once at a time
+      while (batch->in_flight != 0) std::this_thread::yield();  // a batch has one reader at a time
       here.step(batch, step, 0.01);
     }
     here.loss();
@@ -131,8 +131,8 @@ TEST_F(GpuReplica, GivesBackWhatWasWritten) {
   EXPECT_EQ(here.values(), written);
 }
 
-// Chosen by expectation or by timing: a run that starts from what was saved computes the same, whatever it would choose itself,
-// and of other counts too. Nothing is said, since nothing is chosen again.
+// Chosen by expectation or timing: a run that starts from saved weights uses their choice, even if its own would differ, and for
+// other counts too. Nothing is logged, since nothing is chosen again.
 TEST_F(GpuReplica, ComputesWithTheEnginesThatAnotherRunSaved) {
   const auto net = network("quickstart");
   for (const Tune tune : {Tune::heuristic, Tune::measure}) {
@@ -161,14 +161,14 @@ TEST_F(GpuReplica, ComputesWithTheEnginesThatAnotherRunSaved) {
   }
 }
 
-// Ten gigabytes, so that what the driver keeps for itself and for loaded kernels weighs little.
+// Ten gigabytes, so that the driver's own memory and loaded kernels hardly matter.
 TEST_F(GpuReplica, HoldsTheMemoryThatWasPredicted) {
   if (!on_gpu()) GTEST_SKIP() << "only a device's memory can be asked for";
   const auto net = network("resnet50");
   CompileOptions options;
   options.train_batch = 256;
   options.precision = Precision::bf16;
-  {  // loads kernels and fills the libraries' own buffers; another device object, whose pool goes with it
+  {  // loads kernels and fills the libraries' own buffers; another device object, whose pool is destroyed with it
     CompileOptions small = options;
     small.train_batch = 2;
     const auto other = backend().open(0, {});
@@ -189,7 +189,7 @@ TEST_F(GpuReplica, HoldsTheMemoryThatWasPredicted) {
   EXPECT_NEAR(held, planned, 0.1 * planned);
 }
 
-// The next batch is on the device while the step before it still computes.
+// The next batch reaches the device while the previous step still computes.
 TEST_F(GpuReplica, CopiesUnderCompute) {
   if (!on_gpu()) GTEST_SKIP() << "the CPU does one thing after another";
   const auto net = network("resnet50");
@@ -198,7 +198,7 @@ TEST_F(GpuReplica, CopiesUnderCompute) {
   options.precision = Precision::bf16;
   Trainee here(device(), net, options, random_values(*net, 4));
   const Ref<Batch> first = random_batch(device(), *net, 64, 1), second = random_batch(device(), *net, 64, 2);
-  for (std::uint64_t step = 0; step < 3; ++step) here.step(first, step, 0.001);  // recordings are made, kernels are loaded
+  for (std::uint64_t step = 0; step < 3; ++step) here.step(first, step, 0.001);  // makes recordings and loads kernels
   here.loss();
   Ref<Event> computed;
   for (std::uint64_t step = 3; step < 8; ++step) computed = here.step(first, step, 0.001);
@@ -211,7 +211,7 @@ TEST_F(GpuReplica, CopiesUnderCompute) {
   here.loss();
 }
 
-// The host only submits: it is back long before the device is done.
+// The host only submits: it returns long before the device has finished.
 TEST_F(GpuReplica, RunsAheadOfTheDevice) {
   if (!on_gpu()) GTEST_SKIP() << "backends may compute on the caller's thread";
   const auto net = network("resnet50");
@@ -240,7 +240,7 @@ TEST_F(GpuReplica, SaysWhatWouldFitWhenMemoryDoesNot) {
       EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << ": " << error.what();
     }
   }
-  Trainee after(device(), network("quickstart"), {.train_batch = kBatch}, {});  // the device is none the worse
+  Trainee after(device(), network("quickstart"), {.train_batch = kBatch}, {});  // the device is still usable
   after.step(random_batch(device(), *network("quickstart"), kBatch, 1), 0, 0.01);
   EXPECT_GT(after.loss(), 0);
 }
@@ -262,4 +262,4 @@ TEST_F(GpuReplica, NamesItsDevice) {
 }
 
 }  // namespace
-}  // namespace millrace::gpu
+}  // namespace millrace::gpu::replica_test

@@ -27,10 +27,11 @@ import sys
 import threading
 import time
 
-# A step takes `limit` seconds at most. `do`: the method of Visit that runs the command, writes down what it prints, and
-# returns "done" or what is lacking. The command of run_tests is a pattern for each of the processes that run side by side.
+# A step takes at most `limit` seconds. `do`: the method of Visit that runs the command, records its output, and returns "done"
+# or what is missing. The command of run_tests is a pattern for each of the parallel processes.
 Step = collections.namedtuple("Step", "name limit do command")
 BENCH = "{tests}/gpu_step_bench {pipelines}/networks/{network}.toml --backend {backend} --nondeterministic {sizes} "
+SMALL_BENCH = BENCH.replace("{network}", "{small_network}").replace("{sizes}", "{small_sizes}")
 RUN = "{bin}/pipeline-run --devices {backend}:0 --json --quiet --set=run.tune=measure --set=run.deterministic=false " \
       "--set=run.folder= --set=checkpoint.every=never "
 AIRBENCH = RUN + "{pipelines}/cifar10_airbench.toml --set=data.path={cifar10} --set=validate.every=end {airbench} "
@@ -42,40 +43,44 @@ PEERS = {"resnet50": TORCH + "resnet50.py --serve --batch 256 --steps 25",
          "airbench": TORCH + "airbench.py --serve --data {cifar10}"}
 STEPS = (
     Step("machine", 30, "look_at_machine", "{bin}/pipeline-inspect devices"),
-    Step("driver", 10, "measure", "env nvidia-smi --format=csv --query-gpu=driver_version,compute_mode,power.limit"),
-    # PyTorch compiles for both races beside steps that measure nothing.
+    Step("driver", 10, "measure", "{nvidia_smi} --format=csv "
+         "--query-gpu=name,uuid,driver_version,compute_mode,power.limit,clocks.max.sm"),
+    # PyTorch compiles for both races during the steps after this one, which measure no speed.
     Step("peers", 60, "start_peers", "{bin}/pipeline-data shapes {photographs}.part --force --validation 10 {shapes}"),
-    Step("memcheck", 120, "measure", SANITIZER % "memcheck"),
-    Step("two devices", 20, "run_tests", "*GpuCommunicator.*"),
     Step("agreement", 110, "run_tests",
          "*GpuNetworks.AgreeInFloat32/* *GpuNetworks.AgreeInBf16/* *GpuFamilies.*:GpuLayers.*:GpuComparison.* "
          "*GpuOperators.AgreeInFloat32/*:*GpuOperators.AgreeInBf16/*"),
-    *[Step("question " + name, 12, "measure", "{tests}/gpu_questions %s 5" % name)
-      for name in ("device", "events", "nccl", "dgrad", "genstats")],
-    Step("resnet50", 130, "race", BENCH + "--serve"),
-    Step("airbench", 100, "race", AIRBENCH),
-    Step("layers", 20, "measure", BENCH + "--layers"),
-    Step("trace", 30, "measure", TRACE),
-    Step("files", 60, "measure", FILES),
-    Step("racecheck", 60, "measure", SANITIZER % "racecheck"),
     Step("replica", 65, "run_tests", "GpuReplica.*"),
     Step("bits", 40, "run_tests", "*TrainToTheSameBitsInBf16/* *TrainToTheSameBitsInEveryWay/*"),
     Step("rest", 60, "run_tests", "*GpuNetworks.AgreeInTf32/* *GpuOperators.AgreeInTf32/* *GpuGradients.*"),
+    Step("two devices", 20, "run_tests", "*GpuCommunicator.*"),
+    Step("resnet50", 130, "race", BENCH + "--serve"),
+    Step("airbench", 100, "race", AIRBENCH),
+    Step("layers", 20, "measure", BENCH + "--layers"),
+    Step("layers, airbench94", 20, "measure", SMALL_BENCH + "--layers"),
+    Step("trace", 30, "measure", TRACE),
+    Step("files", 60, "measure", FILES),
+    Step("peers, reduce-overhead", 10, "start_peers", ""),  # they compile during the next steps
+    Step("memcheck", 120, "measure", SANITIZER % "memcheck"),
+    Step("racecheck", 60, "measure", SANITIZER % "racecheck"),
     Step("conformance", 30, "measure", "{tests}/conformance_test --gtest_filter=Discovered/EveryBackend.*/{backend}"),
     Step("recordings off", 60, "run_what_failed", "env MILLRACE_CUDA_WITHOUT=recordings "),
     Step("shortcuts off", 60, "run_what_failed",
-         "env MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool "),
-    # max-autotune takes minutes, and times kernels on the device: it comes when nothing else is left.
-    Step("resnet50, max-autotune", 270, "race", BENCH + "--serve"),
-    Step("airbench, max-autotune", 200, "race", AIRBENCH))
-# What stands for {NAME} in commands, beside folders of {programs}. --set changes one.
+         "env MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool "),
+    Step("resnet50, reduce-overhead", 130, "race", BENCH + "--serve"),
+    Step("airbench, reduce-overhead", 100, "race", AIRBENCH))
+# Runs during a race and prints a line for each sample: MHz, MHz, W, degrees, and bits that say what holds the clocks back.
+WATCH = "{nvidia_smi} --format=csv,noheader,nounits --loop-ms=200 " \
+        "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu,clocks_event_reasons.active"
+# What stands for {NAME} in commands, besides folders of {programs}. --set changes one.
 NAMES = {"backend": "cuda", "network": "resnet50", "sizes": "--tune measure --batch 256 --steps 25", "airbench": "",
+         "small_network": "airbench94", "small_sizes": "--tune measure --batch 1024 --steps 25",
          "files": "", "traced": "--set=train.read.limit=5120", "shapes": "--size 400 --count 640",
-         "python": sys.executable, "libraries": os.environ.get("LD_LIBRARY_PATH", ""),
+         "python": sys.executable, "libraries": os.environ.get("LD_LIBRARY_PATH", ""), "nvidia_smi": "env nvidia-smi",
          "sanitizer": shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer",
          **{name: "/tmp/millrace-visit/" + name for name in ("programs", "cifar10", "photographs")}}
 SIDES, FIGURES = ("millrace", "pytorch"), {"images_per_second", "seconds", "accuracy", "accuracy_tta"}
-TURNS, RACE = 5, 60  # of each side in a race; seconds that they take, after PyTorch has had the rest of the race
+RACE = 60  # seconds of a race that belong to its turns; PyTorch may use the rest to get ready
 LEASE = 860  # second of the lease by which all is over
 FAILED = ("failed", "hung", "crashed")
 
@@ -113,6 +118,19 @@ class Program:
                 self.lines.put(None)  # for the next call
             return line
         self.late = True
+
+    def lines_so_far(self):
+        """The lines that have come and were not read yet."""
+        found = []
+        with contextlib.suppress(queue.Empty):
+            while (line := self.lines.get_nowait()) is not None:
+                found.append(line)
+            self.lines.put(None)
+        return found
+
+    def says_ready(self):
+        """True once it has printed that it is ready, or has ended."""
+        return self.process.poll() is not None or any('"ready": true' in line for line in list(self.said))
 
     def answer(self, until):
         """The next JSON object that it prints; None when none comes in time."""
@@ -195,10 +213,22 @@ class Journal:
                     found[key.split()[0] + (" within" if float(off[1]) <= float(off[2]) else " beyond")] += 1
         return found
 
+    def clocks(self):
+        """For each race and side the medians of what the device did meanwhile, and all that held its clocks back."""
+        samples, found = collections.defaultdict(list), {}
+        for e in self.of("clocks"):
+            samples[e["part"], e["side"]] += [line.split(", ") for line in e["samples"] if line.count(",") == 4]
+        for (part, side), lines in samples.items():
+            columns = [[float(word) for word in column if re.fullmatch(r"[\d.]+", word)] for column in list(zip(*lines))[:4]]
+            medians = [statistics.median(column) if column else None for column in columns]
+            found["%s, %s" % (part, side)] = {**dict(zip(("sm_mhz", "memory_mhz", "watts", "degrees"), medians)),
+                                              "held_back": sorted({line[4] for line in lines}), "samples": len(lines)}
+        return found
+
     def summary(self):
         parts = {e["part"]: "unfinished" for e in self.of("begin")} | {e["part"]: e["outcome"] for e in self.of("end")}
         return {"machine": self.of("machine")[-1:], "findings": self.of("finding", "layer", "answer"), "parts": parts,
-                "printed": self.of("printed", "sanitizer"), "agreement": self.agreement(),
+                "printed": self.of("printed", "sanitizer"), "agreement": self.agreement(), "clocks": self.clocks(),
                 "failures": [*self.tests(*FAILED).values(), *self.of("alone", "program ended", "device lost")],
                 "tests": collections.Counter(e["result"] for e in self.tests().values()),
                 "figures": {step: self.rates(step) for step in dict.fromkeys(e["part"] for e in self.of("figure"))}}
@@ -206,7 +236,7 @@ class Journal:
 
 class Visit:
     def __init__(self, options):
-        self.o, self.begun, self.scale = options, time.monotonic(), options.scale
+        self.o, self.begun, self.scale, self.stopped = options, time.monotonic(), options.scale, False
         self.end = self.begun + min(options.seconds, LEASE - options.since) * self.scale
         self.names = {**NAMES, **dict(word.split("=", 1) for word in options.set), "out": options.out}
         self.env, self.device, self.peers, self.ready = dict(os.environ), None, {}, {}
@@ -217,7 +247,10 @@ class Visit:
 
     def start(self, command):
         names = {name: shlex.quote(text) if text.startswith("/") else text for name, text in self.names.items()}
-        return Program(shlex.split(command.format(**names)), self.env)
+        program = Program(shlex.split(command.format(**names)), self.env)
+        if self.stopped:  # by a signal that came while this one was being started
+            program.kill()
+        return program
 
     def run(self, command, until):
         """-> (lines, exit status; below 0 for a signal, which it gets then)."""
@@ -253,13 +286,14 @@ class Visit:
             os.rename(os.path.dirname(images[0]) if images else place + ".part", place)  # a whole folder or none
 
     def start_peers(self, step, until):
-        for name in PEERS:
-            if name == "airbench":  # the first peer compiles meanwhile
+        _, comma, mode = step.name.partition(", ")
+        for kind in PEERS:
+            if kind == "airbench":  # the first peer compiles meanwhile
                 self.unpack("cifar10")
-            if not self.done(name):
-                self.start_peer(name)
+            if not self.done(kind + comma + mode):
+                self.start_peer(kind + comma + mode)
         place = self.names["photographs"]
-        if not os.path.exists(place) and self.run(step.command, until)[1] == 0:
+        if step.command and not os.path.exists(place) and self.run(step.command, until)[1] == 0:
             for i, image in enumerate(glob.glob(place + ".part/train/*/*.jpg") * 19):  # each name costs a decoding
                 os.link(image, "%s_%d.jpg" % (image, i))
             os.rename(place + ".part", place)
@@ -273,22 +307,26 @@ class Visit:
         """Rounds of both sides in turns; ours alone where PyTorch is not ready in time."""
         if step.name not in self.peers:
             self.start_peer(step.name)
-        for name in [name for name in self.peers if name not in self.ready]:  # none compiles beside what is measured
+        for name in [name for name in self.peers if name not in self.ready]:  # none may compile during a race
             peer, patience = self.peers[name], until - RACE * self.scale
             self.ready[name] = peer.answer(patience) and peer.answer(patience)  # "loaded", "ready"
             self.journal.add("peer", part=name, ready=self.ready[name] or peer.tail(5))
             if not self.ready[name]:
                 peer.end()
         bench, peer, whole = self.start(step.command) if "--serve" in step.command else None, self.peers[step.name], []
-        for turn in range(TURNS if not bench or bench.answer(until) else 0):
+        watch = self.start(WATCH)
+        for turn in range(self.o.turns if not bench or bench.answer(until) else 0):
             for side in SIDES if self.ready[step.name] else SIDES[:1]:
+                watch.lines_so_far()  # of what came between two turns
                 program = peer if side == "pytorch" else bench
                 answer = program.ask(until) if program else self.train(step.command, turn + 1, until)
                 self.figure(step, side, turn, answer or {})
+                self.journal.add("clocks", part=step.name, side=side, turn=turn, samples=watch.lines_so_far())
                 whole += [side] if answer and FIGURES & answer.keys() else []
-        for program in filter(None, (bench, peer)):
+        watch.kill()
+        for program in filter(None, (bench, peer, watch)):
             program.end()
-        lack = [side for side in SIDES if whole.count(side) < TURNS]
+        lack = [side for side in SIDES if whole.count(side) < self.o.turns]
         return "not all figures of " + ", ".join(lack) if lack else "done"
 
     def figure(self, step, side, turn, answer):
@@ -300,8 +338,8 @@ class Visit:
         found = {e["graph"]: e["accuracy"] for e in events if e["event"] == "validate"}
         if status or not found.keys() >= {"validate", "final"}:
             return {"status": status}
-        return {"seconds": sum(e["seconds"] for e in events if e["event"] == "epoch"), "accuracy": found["validate"],
-                "accuracy_tta": found["final"]}
+        epochs = [e["seconds"] for e in events if e["event"] == "epoch"]
+        return {"seconds": sum(epochs), "epochs": epochs, "accuracy": found["validate"], "accuracy_tta": found["final"]}
 
     def measure(self, step, until):
         """Of what it prints, epochs of a run are figures; other objects are findings, such as layers and answers."""
@@ -313,34 +351,36 @@ class Visit:
             elif kind == "finding":
                 self.journal.add(kind, **{**found, "part": step.name, "device": self.device})
         self.journal.add("printed", part=step.name, status=status, text="\n".join(lines[-12:])[-2000:])
-        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # of compute-sanitizer
+        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # from compute-sanitizer
         return "done" if status == 0 and not reports else "; ".join(["status %d" % status, *reports])
 
     def run_tests(self, step, until):
         passed = [test for _, test in self.journal.tests("passed")]
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            bad = sum(pool.map(lambda pattern: self.test(pattern, passed, until), step.command.split()))
+            bad = sum(pool.map(lambda pattern: self.test(pattern, passed, until, self.o.patience), step.command.split()))
         return "%d or more tests have not passed" % bad if bad else "done"
 
     def run_what_failed(self, step, until):
         for _, test in self.journal.tests(*FAILED):
-            self.test(test, [], until, 15, step.command, event="alone", way=step.name)
+            self.test(test, [], until, self.o.patience / 4, step.command, event="alone", way=step.name)
         return "done"
 
-    def test(self, pattern, without, until, patience=60, prefix="", event="test", **more):
+    def test(self, pattern, without, until, patience, prefix="", event="test", **more):
         """In as many processes as it takes: tests after one that hangs, crashes or loses the device run in another.
         A test hangs after so many seconds. -> how many have not passed, and one more if not all have run."""
         without, before, bad, more = [*without], None, 0, {"program": "gpu_backend_test", **more}
         while time.monotonic() < min(until, self.end) and len(without) != before:
             before, skip, test = len(without), ":".join(without), None
             program = self.start("%s{tests}/gpu_backend_test --gtest_filter=%s-%s" % (prefix, pattern, skip))
-            while found := program.answer(min(until, time.monotonic() + patience * self.scale)):
+            while found := program.answer(min(until, time.monotonic() + patience)):
                 test = found.get("begins")
                 if "test" in found:
                     self.journal.add(event, **found, **more)
                     without.append(found["test"])
                     bad += found["result"] != "passed"
             status = program.end()
+            if self.stopped:  # this script has ended it
+                break
             if test and time.monotonic() < until:
                 self.journal.add(event, test=test, result="hung" if program.late else "crashed", records={},
                                  text=program.tail(20), **more)
@@ -363,16 +403,23 @@ class Visit:
         self.journal.add("begin", part=step.name, limit=step.limit)
         try:
             outcome = getattr(self, step.do)(step, until)
-        except Exception as error:  # of this script: other steps may fare better
+        except Exception as error:  # in this script: other steps may succeed
             outcome = "failed: %s: %s" % (type(error).__name__, error)
         self.journal.add("end", part=step.name, outcome=outcome, device=self.device)
 
-    def stop(self, *signals):
-        self.end = 0
+    def next(self, left):
+        """The first step of these, but a race as soon as no peer compiles any more and its own is ready."""
+        if all(peer.says_ready() for peer in self.peers.values()):
+            for step in left:
+                if step.do == "race" and step.name in self.peers:
+                    return step
+        return left[0]
+
+    def stop(self, *_):
+        """Ends what runs. No exception: threads that run tests would go on, and write after the last event."""
+        self.end, self.stopped = 0, True
         for program in list(Program.running):
             program.kill()
-        if signals:
-            sys.exit("visit.py: stopped by a signal")
 
 
 def main():
@@ -382,19 +429,28 @@ def main():
     p.add_argument("--since", type=float, default=90, help="second of the lease at which this begins")
     p.add_argument("--seconds", type=float, default=540, help="that this takes at most")
     p.add_argument("--scale", type=float, default=1, help="seconds of a clock for a second of a limit")
+    p.add_argument("--patience", type=float, default=60, help="seconds of a clock that a test may take")
+    p.add_argument("--turns", type=int, default=5, help="of each side in a race")
     p.add_argument("--set", action="append", default=[], help="NAME=VALUE: what stands for {NAME} in commands")
     options = p.parse_args()
     os.makedirs(options.out, exist_ok=True)
     Program.log, visit = os.path.join(options.out, "log.txt"), Visit(options)
     signal.signal(signal.SIGTERM, visit.stop)
     visit.journal.add("start", since=options.since, scale=options.scale, words=sys.argv[1:])
+    left, why = list(STEPS), "failed"
     try:
-        for step in STEPS:
+        while left and not visit.stopped:
+            step = visit.next(left)
+            left.remove(step)
             visit.take(step)
+        why = "stopped by a signal" if visit.stopped else "done"
+    except SystemExit as error:
+        why = str(error)
     finally:
         visit.stop()
-        visit.journal.add("finish", why=str(sys.exc_info()[1] or "done"))
+        visit.journal.add("finish", why=why)
+    return why if why != "done" else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -24,7 +24,7 @@
 #include "testkit/recording.h"
 #include "testkit/stages.h"
 
-namespace millrace::testkit {
+namespace millrace::testkit::whole_run_test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
@@ -91,7 +91,7 @@ last = "keep"
 test_time = "flip_translate"
 )";
 
-// Promises a figure of the third step, and does not tell it.
+// Promises a value of the third step, but never reports it.
 class PromisesInVain : public Stage {
  public:
   struct Params {};
@@ -110,7 +110,7 @@ class PromisesInVain : public Stage {
   const StepContext context_;
 };
 
-// Takes its time over the results of a step, on rank 1.
+// Delays the results of a step on rank 1.
 class Dawdles : public Stage {
  public:
   struct Params {
@@ -137,7 +137,7 @@ class Dawdles : public Stage {
   const StepContext context_;
 };
 
-// Takes the results of all steps, and reports none.
+// Takes the results of all steps, but reports none.
 class KeepsSilent : public Stage {
  public:
   struct Params {};
@@ -149,7 +149,7 @@ class KeepsSilent : public Stage {
   void process(int, Packet, Output&) override {}
 };
 
-// A signal comes just before the last sample of validation, so that the ranks agree upon it with the last step.
+// Sends a signal just before the last sample of validation, so that the ranks agree on it with the last step.
 class Signals : public SampleTransform {
  public:
   struct Params {};
@@ -163,7 +163,7 @@ class Signals : public SampleTransform {
   }
 };
 
-// Notes what it is told.
+// Records reports.
 class Told : public RunObserver {
  public:
   void warning(const WarningEvent& e) override { warnings.push_back(e.text); }
@@ -172,7 +172,7 @@ class Told : public RunObserver {
   void pass(const PassEvent& e) override { samples.push_back(e.samples); }
   std::vector<std::string> warnings;
   std::vector<std::uint64_t> steps, epochs;
-  std::vector<double> samples;  // of passes
+  std::vector<double> samples;  // by pass
 };
 
 class WholeRun : public testing::Test {
@@ -184,7 +184,7 @@ class WholeRun : public testing::Test {
     std::ofstream(folder_ / "pipeline.toml") << kPipeline;
     const std::filesystem::path plugins = MILLRACE_BINARY_DIR "/lib/millrace/plugins";
     if (!std::filesystem::exists(plugins / "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
-    ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
+    ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as in pipeline-run before it opens the plugin
     for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "clip_gradients", "optimizer",
                                "optimizers", "losses", "metrics", "cpu"}) {
       load_plugin(registry_, (plugins / fmt::format("{}.so", plugin)).string());
@@ -214,7 +214,7 @@ class WholeRun : public testing::Test {
     }
     return values;
   }
-  // Two ranks on threads of this process. What each ends with; "": nothing. `special`: what else each is asked for.
+  // Two ranks on threads of this process. Returns the error of each, or "". `special`: additional settings of each.
   std::array<std::string, 2> run_ranks(const std::array<std::string, 2>& devices, const std::vector<std::string>& overrides,
                                        const RunOptions& asked,
                                        const std::function<void(std::size_t rank, RunOptions&)>& special = {},
@@ -265,8 +265,8 @@ TEST_F(WholeRun, AnAsynchronousDeviceEndsWithTheSameWeightsAsTheProcessor) {
   }
 }
 
-// A stage that reads all gradients has them computed to the end, as they once were for all. The front's values still move, since
-// lookahead blends them.
+// A stage that reads all gradients forces their complete computation, as it once was for all. The front's values still move,
+// since lookahead blends them.
 TEST_F(WholeRun, AFrontThatNoLongerLearnsIsLeftOutToTheSameWeights) {
   const std::string groups = R"(train.optimizer.groups=[{ match = ["conv1.*", "bn1.*"], until_epoch = 1 }])";
   const auto whole = run("cpu*2", {groups, "train.clip_gradients.global_norm=1e30",
@@ -301,7 +301,7 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1, 2, 3}));
 }
 
-// However long the last steps take on one of them, and though rank 0 may be ahead.
+// However long one rank's last steps take, and even if rank 0 is ahead.
 TEST_F(WholeRun, APassOfTwoRanksIsMeasuredToItsLastSample) {
   const auto told = std::make_shared<Told>();
   RunOptions options;
@@ -313,7 +313,7 @@ TEST_F(WholeRun, APassOfTwoRanksIsMeasuredToItsLastSample) {
   EXPECT_EQ(told->samples, (std::vector<double>{20, 20, 20}));
 }
 
-// The pass is over for rank 0 before it looks for a stop again, and rank 1 looks while it does the last step.
+// For rank 0 the pass is over before it checks for a stop again, while rank 1 checks during the last step.
 TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
   const auto told = std::make_shared<Told>();
   RunOptions options;
@@ -331,7 +331,7 @@ TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
   EXPECT_EQ(told->samples, (std::vector<double>{})) << "a pass that was stopped is no figure";
 }
 
-// The first results of rank 1 come when rank 0 would have ceased to wait for them, were it not for rank 1 itself.
+// The first results of rank 1 arrive after rank 0's own limit, which rank 1 extends.
 TEST_F(WholeRun, ACheckpointWithinAnEpochHasTheFiguresOfAllRanks) {
   const auto told = std::make_shared<Told>();
   RunOptions options;
@@ -369,7 +369,7 @@ TEST_F(WholeRun, WhatFailsBeforeARunBeginsIsToldToTheOtherRanks) {
   EXPECT_EQ(said, (std::array<std::string, 2>{"rank 1 of 2 on b has ended: something is wrong here", "something is wrong here"}));
 }
 
-// As where "auto" finds a GPU on all machines but one.
+// As when "auto" finds a GPU on all machines but one.
 TEST_F(WholeRun, RanksWhoseDevicesAreOfTwoBackendsAreRefused) {
   recording_ = std::make_shared<RecordingBackend>(registry_.backends().find("cpu")->create(), RecordingOptions{});
   for (const std::string& said : run_ranks({"cpu*2", "recording*2"}, {}, {})) {
@@ -377,7 +377,7 @@ TEST_F(WholeRun, RanksWhoseDevicesAreOfTwoBackendsAreRefused) {
   }
 }
 
-// Between the choice of a checkpoint and the first step samples are listed and networks compiled, which may take minutes.
+// Between choosing a checkpoint and the first step, samples are listed and networks compiled, which may take minutes.
 TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
   const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(),
                                           {"run.folder=" + (folder_ / "runs").string(), "checkpoint.every=epoch"}, registry_);
@@ -402,7 +402,7 @@ TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
   EXPECT_EQ(run_once(*prepare(pipeline, registry_, options)).step, 12U);
 }
 
-// One bucket a step, four waits for it and two of the optimizer: steps are counted from 0.
+// One bucket per step, four waits for it and two of the optimizer: steps are counted from 0.
 TEST_F(WholeRun, AWaitThatIsLeftOutIsReported) {
   if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
   run_recording({.leave_out_wait = 6 * 5 + 3});
@@ -431,4 +431,4 @@ TEST_F(WholeRun, ABucketThatIsUpdatedBeforeItIsReducedIsReported) {
 }
 
 }  // namespace
-}  // namespace millrace::testkit
+}  // namespace millrace::testkit::whole_run_test

@@ -1,4 +1,4 @@
-// Stages, a layer and an optimizer that break promises, each in one way. services.cpp has other kinds.
+// Stages, a layer and an optimizer that each violate one requirement. services.cpp has other kinds.
 #include <millrace/layer.h>
 #include <millrace/loss.h>
 #include <millrace/optimizer.h>
@@ -23,7 +23,7 @@ using namespace millrace;
 
 [[noreturn]] void throw_error() { throw std::runtime_error("boom"); }
 [[noreturn]] void throw_number() { throw 7; }
-// Behind a volatile, so that no compiler makes a loop of it.
+// Uses a volatile, so that compilers do not turn it into a loop.
 int overflow(volatile char* before) {
   volatile char block[4096];
   for (volatile char& byte : block) byte = before == nullptr ? 0 : before[0];
@@ -90,7 +90,7 @@ class Leaks : public SampleTransform {
   std::atomic<std::uint8_t*> last_{nullptr};
 };
 
-// Changes the sample that came before.
+// Changes the previous sample.
 class KeepsASample : public SampleTransform {
  public:
   struct Params {};
@@ -104,7 +104,7 @@ class KeepsASample : public SampleTransform {
   std::atomic<Sample*> before_{nullptr};
 };
 
-// Works on a sample's value in a place that all threads share.
+// Computes a sample's value in a variable shared by all threads.
 class SharesAPlace : public SampleTransform {
  public:
   struct Params {};
@@ -216,7 +216,7 @@ struct CountsLessKernel {
   }
 };
 
-// Counts an image of 5 x 7 once, as its kernels do, and keeps the weight() that counts each pixel.
+// Counts an image of 5 x 7 once, in its kernels too, but keeps the default weight(), which counts each pixel.
 class CountsLess final : public Loss {
  public:
   struct Params {};
@@ -229,7 +229,7 @@ class CountsLess final : public Loss {
   }
 };
 
-// Keeps every promise: what is said of the others is not said of it.
+// Satisfies all requirements: complaints about the others must not name it.
 class Harmless : public SampleTransform {
  public:
   struct Params {};
@@ -241,7 +241,7 @@ class Harmless : public SampleTransform {
   }
 };
 
-// is_random() says that it draws nothing.
+// is_random() wrongly returns false.
 HOSTILE_STAGE(DrawsInSecret, "draws_in_secret", sample.label = draw.chance(0.5) ? 1 : 0)
 
 class WrongExample : public SampleTransform {
@@ -257,7 +257,7 @@ class WrongExample : public SampleTransform {
   void process(Sample&, Draw&) override {}
 };
 
-// Harmless sources of a format that no guess finds a file for: a digit is a sample.
+// Harmless sources of a format for which no file can be guessed: each digit is a sample.
 class OwnFormat : public Source {
  public:
   struct Params : SourceParams {

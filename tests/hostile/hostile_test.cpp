@@ -1,4 +1,4 @@
-// What users are told about plugins that break promises: by `pipeline-inspect --conformance`, and in a run.
+// Messages to users about plugins that violate requirements: from `pipeline-inspect --conformance`, and in a run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace millrace::test {
 namespace {
 
-constexpr double kLimit = 120;  // seconds, for a program that hangs
+constexpr double kLimit = 120;  // seconds, for a hanging program
 
 Interruption limited() {
   Interruption limit;
@@ -26,7 +26,7 @@ Outcome verdict_on(const std::string& file) {
 
 std::string hostile_folder() { return MILLRACE_BINARY_DIR "/tests/hostile"; }
 
-// On everything in hostile.cpp and services.cpp; made once for all tests that run in one process.
+// For everything in hostile.cpp and services.cpp; made once for all tests of a process.
 const Outcome& verdict() {
   static const Outcome outcome = [] {
     Outcome first = verdict_on(hostile_folder() + "/hostile.so");
@@ -39,7 +39,7 @@ const Outcome& verdict() {
   return outcome;
 }
 
-// The line of a check: what follows "stage 'NAME': CHECK: ".
+// The text after "stage 'NAME': CHECK: " in a check's line.
 std::string said(const std::string& subject, const std::string& check) {
   const std::string begin = fmt::format("{}: {}: ", subject, check);
   std::istringstream lines(verdict().out);
@@ -52,14 +52,14 @@ std::string said(const std::string& subject, const std::string& check) {
 struct Promise {
   const char* subject;
   const char* check;
-  const char* expected;  // how the line goes on
+  const char* expected;  // continuation of the line
 };
 
 // In services.cpp.
 constexpr Promise kOfServices[] = {
     {"storage 'muddle'", "description", "passed"},
     {"storage 'muddle'", "listing", "failed: it lists '"},
-    {"storage 'muddle'", "reading", "failed: "},  // of the first file, whichever that is
+    {"storage 'muddle'", "reading", "failed: "},  // the first file's, whichever it is
     {"storage 'muddle'", "refusals",
      "failed: reading what is not there is an error of kind storage, expected data: the network failed"},
     {"storage 'muddle'", "thread safety", "failed: on one of its threads: "},
@@ -139,7 +139,7 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
   }
 }
 
-// A line for each complaint, and the worst parameter stands for the others.
+// A line per complaint, and only the worst parameter.
 TEST(Hostile, WrongGradientsAreSaidInALine) {
   const std::string line = said("layer 'wrong_gradient'", "gradients");
   EXPECT_NE(line.find("backward does not give the gradients of forward; "), std::string::npos) << line;
@@ -249,7 +249,7 @@ TEST(HostileRun, NamesTheStageThatEndsTheProcess) {
   expect_run("overflows", 128 + 11, {"signal 11", " in stage 'train.overflows'"});
 }
 
-// The programs, each as it loads plugins.
+// The programs, each loading plugins in its own way.
 const std::vector<std::vector<std::string>>& programs() {
   static const std::string file = pipeline("quickstart.toml");
   static const std::vector<std::vector<std::string>> commands = {{tool("pipeline-run"), file, "--check"},
@@ -259,7 +259,7 @@ const std::vector<std::vector<std::string>>& programs() {
   return commands;
 }
 
-// A program beside one library that does harm while it is loaded.
+// A program next to one library that does harm while it is loaded.
 Outcome run_beside(const std::string& library, const Interruption& interruption, const std::vector<std::string>& command) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(MILLRACE_BINARY_DIR "/tests/hostile_loading/" + library, folder / library);

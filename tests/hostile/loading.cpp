@@ -1,4 +1,4 @@
-// Libraries that do harm while they are opened or closed. HOSTILE names how.
+// Libraries that do harm while they are opened or closed, as set by HOSTILE.
 #define HOSTILE_THROWS 1
 #define HOSTILE_ABORTS 2
 #define HOSTILE_EXITS 3
@@ -21,7 +21,7 @@ extern "C" int there_is_no_such_function();
 
 namespace {
 
-// Behind a volatile, so that no compiler makes a loop of it.
+// Uses a volatile, so that compilers do not turn it into a loop.
 int overflow(volatile char* before) {
   volatile char block[4096];
   for (volatile char& byte : block) byte = before == nullptr ? 0 : before[0];

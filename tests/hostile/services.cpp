@@ -1,4 +1,4 @@
-// A storage and backends that break promises, each in one way.
+// A storage and backends that each violate one requirement.
 #include <millrace/plugin.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 using namespace millrace;
 
-// Files of this machine. It lists them backwards, begins parts one byte too early, says that the network failed where a file is
-// missing, and keeps the name of what it reads in a place that all threads share.
+// Local files. It lists them in reverse, begins parts one byte too early, reports a network failure for a missing file, and
+// keeps the name of its current file in a variable shared by all threads.
 class Muddle : public Storage {
  public:
   Kind look(const std::string& url) override {
@@ -128,6 +128,6 @@ MILLRACE_PLUGIN("services", "1.0", "Breaks promises.") {
   registry.add(backend<Compiles::other_inputs>("other_inputs"));
   registry.add(backend<Compiles::other_rates>("other_rates"));
   registry.add(backend<Compiles::another_second>("another_second"));
-  // As the test kit has it: its device says that it is of backend "plain", and opens whatever number is asked for.
+  // Like the test kit's: its device claims to be of backend "plain", and opens any number.
   registry.add(BackendType{{"any_device", "Breaks promises."}, testkit::make_plain_backend});
 }

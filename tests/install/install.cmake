@@ -1,5 +1,5 @@
-# Installs BUILD into a fresh folder and then moves it to PREFIX, so that nothing in it can rely on where it was installed. The same
-# with the component "testkit" goes to PREFIX_testkit.
+# Installs BUILD into a fresh folder and then moves it to PREFIX, so that nothing in it can rely on its original place. The
+# component "testkit" goes to PREFIX_testkit likewise.
 set(fresh ${PREFIX}_fresh)
 file(REMOVE_RECURSE ${fresh} ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${fresh} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

@@ -1,4 +1,4 @@
-// What an install tree holds.
+// Contents of an install tree.
 #include <gtest/gtest.h>
 
 #include <algorithm>

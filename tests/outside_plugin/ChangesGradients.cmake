@@ -1,4 +1,4 @@
-# Stages between forward_backward and optimizer: one thins gradients out, one looks at them. The network learns all the same.
+# Stages between forward_backward and optimizer: one makes gradients sparse, one reads them. The network still learns.
 include(${SOURCE}/training.cmake)
 if(skipped)
   return()
@@ -19,7 +19,7 @@ list(GET histogram 0 histogram)  # `latest` leads to it too
 file(STRINGS ${histogram} lines)
 list(LENGTH lines count)
 list(GET lines 0 line)
-# Step 2, then zeros: nine of ten on each replica, so that at least eight of ten are left when two are added.
+# Step 2, then zeros: nine of ten on each replica, so that at least eight of ten are left after adding two.
 if(NOT count EQUAL 80 OR NOT line MATCHES "^2,[1-9][0-9]+(,[0-9]+)+$")
   message(FATAL_ERROR "gradients.csv has ${count} lines, and begins with '${line}'")
 endif()

@@ -1,4 +1,4 @@
-# pipeline-inspect finds the plugin through MILLRACE_PLUGIN_PATH, and only then.
+# pipeline-inspect finds the plugin only through MILLRACE_PLUGIN_PATH.
 set(inspect ${PREFIX}/bin/pipeline-inspect)
 execute_process(COMMAND ${inspect} OUTPUT_VARIABLE without COMMAND_ERROR_IS_FATAL ANY)
 if(without MATCHES "sepia")

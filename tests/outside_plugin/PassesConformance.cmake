@@ -1,11 +1,10 @@
-# The tests that the installed test kit makes of each plugin pass.
-# Stages after `batch` are not among them. WORK
+# The installed test kit's tests of each plugin pass. They do not include stages after `batch`. WORK
 foreach(plugin sepia qhm mish poly journal)
   execute_process(COMMAND ${CMAKE_CTEST_COMMAND} --test-dir ${WORK}/build/${plugin} --output-on-failure --no-tests=error
     COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-# A test that asks nothing fails, and says so.
+# A test without checks fails with a message.
 file(GLOB_RECURSE conformance ${PREFIX}_testkit/*/conformance_test)
 foreach(chosen --plugin=${PLUGINS}/no_such_plugin.so --gtest_filter=*/no_such_layer)
   execute_process(COMMAND ${CMAKE_COMMAND} -E env MILLRACE_PLUGIN_PATH=${PLUGINS} ${conformance} ${chosen}

@@ -1,4 +1,4 @@
-# A training run in which every image goes through the stage, in the install tree that was moved.
+# A training run in which every image passes the stage, in the moved install tree.
 if(NOT EXISTS ${PREFIX}/bin/pipeline-data)
   message("skipped: pipeline-data is not built here")
   return()
@@ -21,7 +21,7 @@ if(NOT count EQUAL 4)
   message(FATAL_ERROR "expected 4 steps of 10 images, found ${count}:\n${events}")
 endif()
 
-# A wrong parameter of a stage from outside is answered like any other.
+# A wrong parameter of an external stage gives the same error as others.
 execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --json --set data.path=${WORK}/images
   --set train.sepia.chance=2 RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 2 OR NOT said MATCHES "'chance' must be")

@@ -1,11 +1,11 @@
-# The plugin's observer is told what happens, may stop the run, and is asked for by its table; and a mistake in that.
+# The plugin's observer receives events, may stop the run, and is selected by its table; and a mistake in that.
 include(${SOURCE}/training.cmake)
 if(skipped)
   return()
 endif()
 set(journal ${WORK}/journal.txt)
 
-# run(EXPECTED SETTING...): the journal of a run with these settings is this text, in which a dot stands for any digit.
+# run(EXPECTED SETTING...): the journal of a run with these settings equals this text, in which a dot stands for any digit.
 function(run expected)
   list(TRANSFORM ARGN PREPEND "--set=" OUTPUT_VARIABLE settings)
   execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --quiet --set data.path=${images} --set run.devices=cpu

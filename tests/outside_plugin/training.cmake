@@ -1,5 +1,5 @@
-# Included by what trains: makes images into WORK, and defines train(). Sets `skipped` where there is nothing to train on.
-# PREFIX, SOURCE, WORK, PLUGINS, SIMULATED, BUILT
+# Included by tests that train: makes images in WORK, and defines train(). Sets `skipped` if nothing can be trained. PREFIX,
+# SOURCE, WORK, PLUGINS, SIMULATED, BUILT
 set(skipped FALSE)
 if(NOT EXISTS ${PREFIX}/bin/pipeline-data)
   message("skipped: pipeline-data is not built here")
@@ -20,8 +20,8 @@ file(REMOVE_RECURSE ${images})
 execute_process(COMMAND ${PREFIX}/bin/pipeline-data shapes ${images} --size 16 --count 40 --validation 10
   COMMAND_ERROR_IS_FATAL ANY)
 
-# train(RESULT DEVICE PRECISION SETTING...): trains the pipeline with these settings. RESULT: the losses of the first and the last
-# step, which must be smaller. The simulated GPU runs with the programs that it was built with.
+# train(RESULT DEVICE PRECISION SETTING...): trains the pipeline with these settings. RESULT: the losses of the first and last
+# step, which must decrease. The simulated GPU runs with the programs of its build.
 function(train result device precision)
   list(TRANSFORM ARGN PREPEND "--set=" OUTPUT_VARIABLE settings)
   set(program ${PREFIX}/bin/pipeline-run)
@@ -40,11 +40,11 @@ function(train result device precision)
   set(${result} ${first} ${last} PARENT_SCOPE)
 endfunction()
 
-# train_everywhere(SETTING...): on the CPU in the precisions that it has and on the simulated GPU, which checks what kernels touch and whose
-# losses are the CPU's.
+# train_everywhere(SETTING...): on the CPU in its available precisions and on the simulated GPU, which checks the kernels' memory
+# accesses and must give the CPU's losses.
 function(train_everywhere)
   train(on_cpu cpu fp32 ${ARGN})
-  if(devices MATCHES "AVX-512 +yes")  # else there is no bf16
+  if(devices MATCHES "AVX-512 +yes")  # required for bf16
     train(in_bf16 cpu bf16 ${ARGN})
   endif()
   train(simulated simulated fp32 ${ARGN})

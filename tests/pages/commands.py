@@ -36,6 +36,7 @@ REASONS = {
     "needs-gpu": "it needs a GPU",
     "needs-network": "it downloads, or reads a bucket",
     "needs-dataset": "it needs a data set that is not drawn here",
+    "needs-onnxruntime": "it needs onnxruntime or another runtime for Python",
     "syntax": "it shows the form, and names what the reader has to choose",
 }
 SAY = f"echo 'say in the fence what the block changes (with=BASE), run-below, or why it is not run: {', '.join(REASONS)}' >&2; false"

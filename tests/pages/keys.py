@@ -129,6 +129,30 @@ def entries(inspect, names, command=()):
     return "".join(entry(name, text, parameters(text)) for name, text in texts.items())
 
 
+def parameter_rows(rows, kind):
+    """The rows of a layer that are about its weights or its biases, or none where some of them are missing."""
+    prefix = {"weights": "", "biases": "bias_"}[kind]
+    names = [prefix + name for name in ("initialiser", "trainable", "rate_factor", "decay_factor")]
+    found = [row for row in rows if row[0] in names]
+    return found if len(found) == len(names) else []
+
+
+def layer_page(inspect, names):
+    """The keys that all layers with weights, or with biases, share stand apart."""
+    texts = {name: inspect(name) for name in names}
+    rows = {name: parameters(text) for name, text in texts.items()}
+    out, shared = "", {}
+    for kind in ("weights", "biases"):
+        shared[kind] = next(found for found in (parameter_rows(rows[name], kind) for name in names) if found)
+        out += f"\n## Keys of {kind}\n\n{table(shared[kind])}"
+    for name, text in texts.items():
+        kinds = [kind for kind in shared if shared[kind] == parameter_rows(rows[name], kind)]
+        own = [row for row in rows[name] if not any(row in shared[kind] for kind in kinds)]
+        links = " and ".join(f"[{kind}](#keys-of-{kind})" for kind in kinds)
+        out += entry(name, text, own, f" Also takes the keys of {links}." if links else "")
+    return out
+
+
 def table_page(inspect):
     schema = json.loads(inspect("--schema"))
     return "\n".join(f"## `[{name}]`\n\n" + table(table_rows(schema, name))
@@ -141,20 +165,19 @@ def generated(program):
     names = inspect.names()
     sources, stages = stage_pages(inspect, names["stages"])
     return {
-        "tables.md": page("Keys of tables", "[Files](files.md) says what the tables are. All keys of `[network]` that are not here are "
-                          "variables of the network.", table_page(inspect)),
+        "tables.md": page("Keys of tables", "[Files](files.md) describes the tables. All other keys of `[network]` are variables of the network.", table_page(inspect)),
         "sources.md": page("Sources", "Stages that read samples. `pipeline-inspect SOURCE` prints the same.", sources),
         "stages.md": page("Stages", "The other stages of a `flow`. `pipeline-inspect STAGE` prints the same.", stages),
-        "layers.md": page("Layers", "What `op` of a [network](networks.md) may name. `pipeline-inspect LAYER` prints the same.",
-                          entries(inspect, names["layer types"])),
-        "losses.md": page("Losses", "What `loss` of `forward_backward` and `forward` may name. `pipeline-inspect loss LOSS` prints the "
+        "layers.md": page("Layers", "Values of `op` in a [network](networks.md). `pipeline-inspect LAYER` prints the same.",
+                          layer_page(inspect, names["layer types"])),
+        "losses.md": page("Losses", "Values of `loss` of `forward_backward` and `forward`. `pipeline-inspect loss LOSS` prints the "
                           "same. [Losses](../../plugins/losses/README.md) lists the metrics of each.",
                           entries(inspect, names["losses"], ["loss"])),
-        "optimizers.md": page("Optimizers", "What the key `type` of the stage `optimizer` may name. `pipeline-inspect optimizer NAME` prints "
-                              "the same. Keys that all optimizers share are those of [the stage](stages.md#optimizer).",
+        "optimizers.md": page("Optimizers", "Values of `type` of the stage `optimizer`. `pipeline-inspect optimizer NAME` prints the same. [The stage]"
+                              "(stages.md#optimizer) has the keys that all optimizers share.",
                               entries(inspect, names["optimizers"], ["optimizer"])),
-        "observers.md": page("Observers", "What a table `[observe.NAME]` may name. `pipeline-inspect observer NAME` prints the same. "
-                             "`console`, `metrics`, `ledger`, `pictures` and `kubeflow` listen by default.",
+        "observers.md": page("Observers", "Names of tables `[observe.NAME]`. `pipeline-inspect observer NAME` prints the same. "
+                             "`console`, `metrics`, `ledger`, `pictures` and `kubeflow` are on by default.",
                              entries(inspect, names["observers"], ["observer"])),
     }
 

@@ -1,4 +1,4 @@
-// Every kind of augmentation in whole runs, and the contact sheet that shows it.
+// Every kind of augmentation in whole runs, and its contact sheet.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -55,7 +55,7 @@ std::string everything(const TemporaryFolder& folder) {
   return path;
 }
 
-// What each epoch's line says of the stream, and its loss.
+// The stream hash and loss in each epoch's line.
 std::vector<std::pair<std::string, double>> epochs(const std::string& file, int threads) {
   const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "data.path=" + shapes(),
                                        "--set", "run.threads=" + std::to_string(threads)});

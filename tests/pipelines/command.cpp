@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Until it has ended. Sends what is due.
+// Waits until it ends. Sends signals when due.
 void wait_for(pid_t child, const Interruption& interruption, Outcome& outcome) {
   const auto begin = Clock::now();
   const auto is_due = [&] {
@@ -68,6 +68,13 @@ void become(const std::vector<std::string>& arguments, const std::string& out, c
   _exit(127);
 }
 
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& set,
+                              const std::vector<std::string>& options) {
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  words.insert(words.end(), options.begin(), options.end());
+  return words;
+}
+
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption) {
   const TemporaryFolder folder;
   const pid_t child = fork();
@@ -102,7 +109,7 @@ std::string read_file(const std::filesystem::path& path) {
 
 std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == name && !entry.is_symlink()) return entry.path();  // but the link to the latest run
+    if (entry.path().filename() == name && !entry.is_symlink()) return entry.path();  // except the link to the latest run
   }
   return {};
 }
@@ -135,7 +142,8 @@ const std::string& shapes() {
     const std::string made_by = std::to_string(fs::last_write_time(tool("pipeline-data")).time_since_epoch().count());
     const fs::path whole = kept / ("shapes-" + made_by);
     if (fs::exists(whole)) return whole.string();
-    const fs::path part = kept / fmt::format("shapes-{}.new-{}", made_by, getpid());  // others may draw them at this moment
+    // Other processes may draw them at the same time.
+    const fs::path part = kept / fmt::format("shapes-{}.new-{}", made_by, getpid());
     fs::create_directories(kept);
     const Outcome made = run_command({tool("pipeline-data"), "shapes", part.string(), "--count", "400", "--validation", "130"});
     EXPECT_EQ(made.code, 0) << made.err;

@@ -1,4 +1,4 @@
-// pipeline-data as a user meets it, and what a run does with caches and bad samples.
+// pipeline-data as users run it, and a run's use of caches and bad samples.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Outcome data(std::vector<std::string> arguments) {
 
 std::size_t lines(const std::string& text) { return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); }
 
-// A copy of the shapes that may be spoilt: 400 training images, of which some are broken.
+// A copy of the shapes that may be damaged: 400 training images, of which some are broken.
 std::string spoilt_shapes(const TemporaryFolder& folder, int broken) {
   const std::string root = folder / "shapes";
   std::filesystem::copy(shapes(), root, std::filesystem::copy_options::recursive);
@@ -69,7 +69,7 @@ TEST(DataTool, GivesMeanAndDeviationOfEachChannel) {
                         &mean[2], &deviation[0], &deviation[1], &deviation[2]),
             6);
   for (int channel = 0; channel < 3; ++channel) {
-    EXPECT_NEAR(mean[channel], 0.5, 0.1);  // colours are drawn without preference
+    EXPECT_NEAR(mean[channel], 0.5, 0.1);  // colours are drawn uniformly
     EXPECT_GT(deviation[channel], 0.1);
     EXPECT_LT(deviation[channel], 0.4);
   }
@@ -133,30 +133,6 @@ TEST(DataTool, DividesADataSetIntoLists) {
   EXPECT_NE(limited.err.find("train.read.limit shortens this set"), std::string::npos) << limited.err;
 }
 
-TEST(Cache, ARunWithACacheHasTheSameStream) {
-  const TemporaryFolder folder;
-  const auto stream = [&](const std::string& flow, const std::string& more) {
-    std::string file = folder / "q.toml";
-    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", " << flow
-                        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
-                        << more;
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
-                                         "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    std::vector<std::string> hashes;
-    for (const Json& epoch : events(outcome, "epoch")) hashes.push_back(epoch.at("stream_hash"));
-    return hashes;
-  };
-  const auto plain = stream("\"decode_image\"", "");
-  ASSERT_EQ(plain.size(), 2U);
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", ""), plain);
-  EXPECT_EQ(stream("\"cache_encoded\", \"decode_image\"", ""), plain);
-  const std::string file = "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n";
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain);
-  EXPECT_TRUE(std::filesystem::exists(folder / "set.cache"));
-  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain) << "out of the file";
-}
-
 TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   const TemporaryFolder folder;
   const std::string here = "[\"star\", \"ring\"]", turned = "[\"ring\", \"star\"]";
@@ -183,7 +159,7 @@ TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
   EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, file), plain) << "out of a file with the labels of another order";
 }
 
-// Those with a cache have one file.
+// Runs with a cache share one file.
 std::string stream(const TemporaryFolder& folder, bool is_cached, const std::vector<std::string>& settings) {
   const std::string file = folder / "q.toml";
   std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", \"decode_image\", "

@@ -1,4 +1,4 @@
-// pipeline-data over sets of every sort: images of any size, files that cannot be read, label images, numbers, odd names.
+// pipeline-data on data sets of every kind: images of any size, unreadable files, label images, numbers, unusual names.
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -8,7 +8,7 @@
 #include "command.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::data_tool_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,7 +19,7 @@ Outcome data(std::vector<std::string> arguments) {
   return run_command(arguments);
 }
 
-// A PNG file of one colour or, of one channel, of the classes that follow each other in turns.
+// A PNG file of one colour or, with one channel, of alternating classes.
 void write_png(const std::string& path, ImageShape shape, const std::vector<std::uint8_t>& levels) {
   std::vector<std::uint8_t> pixels(shape.bytes());
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = levels[i % levels.size()];
@@ -114,7 +114,7 @@ TEST(DataTool, ASourceThatCannotBeOpenedEndsACheck) {
 
 TEST(DataTool, CountsThePixelsOfLabelImages) {
   const TemporaryFolder folder;
-  // Class 0: 12 of 20 and 5 of 10 pixels; class 1: 4 of 20; class 2: nowhere; the rest is ignored.
+  // Class 0: 12 of 20 and 5 of 10 pixels; class 1: 4 of 20; class 2: none; the rest is ignored.
   const std::pair<ImageShape, std::vector<std::uint8_t>> labels[] = {{{4, 5, 1}, {0, 0, 0, 7, 9}}, {{2, 5, 1}, {0, 9}}};
   for (const auto& [shape, values] : labels) {
     const std::string name = fmt::format("{}.png", shape.height);
@@ -131,7 +131,7 @@ TEST(DataTool, CountsThePixelsOfLabelImages) {
   const auto expect_line = [&](const std::string& pattern) {
     EXPECT_TRUE(std::regex_search(outcome.out, std::regex(pattern))) << pattern << "\n" << outcome.out;
   };
-  // Frequencies 17/30 and 4/20, of which the median is 23/60.
+  // Frequencies 17/30 and 4/20, with median 23/60.
   expect_line(" 0 +sky +17 +80.952% +2 +0.6765\n");
   expect_line(" 1 +road +4 +19.048% +1 +1.9167\n");
   expect_line(" 2 +sea +0 +0.000% +0 +0.0000\n");
@@ -154,7 +154,7 @@ TEST(DataTool, DescribesColumnsOfNumbers) {
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("speed +3 +1e\\+06 +1e\\+06 +1e\\+06 +0\n"))) << outcome.out;
 }
 
-// What `count` says of each class, without the numbers of samples.
+// The output of `count` for each class, without the numbers of samples.
 std::string numbering(const std::string& file) {
   const Outcome outcome = data({"count", file});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -164,7 +164,7 @@ std::string numbering(const std::string& file) {
   return result.substr(0, result.find(" in all"));
 }
 
-// Divides the source and expects that the list, read with the printed line, numbers the classes as the source does.
+// Splits the source and expects that the list, read with the printed line, numbers the classes as the source does.
 void expect_same_numbers(const std::string& read) {
   const TemporaryFolder folder;
   const std::string file = pipeline_file(folder, "\"decode_image\"", read);
@@ -230,7 +230,7 @@ TEST(DataTool, SaysWhenItsOutputIsLost) {
   EXPECT_EQ(outcome.err, "pipeline-data: standard output cannot be written: No space left on device\n");
 }
 
-// Exit code 3 is that of data which cannot be used.
+// Exit code 3 means unusable data.
 TEST(DataTool, AnOutputThatCannotBeWrittenIsNoFaultOfTheData) {
   const TemporaryFolder folder;
   const std::string file = images_of_many_sizes(folder), program = tool("pipeline-data");
@@ -249,7 +249,7 @@ TEST(DataTool, AnOutputThatCannotBeWrittenIsNoFaultOfTheData) {
                                            {"copy", folder / "set", folder / "copy"},
                                            {"show", file, "--out", folder / "sheet.png"},
                                            {"shapes", folder / "shapes", "--count=10", "--validation=0", "--size=200"}};
-  for (const std::vector<std::string>& verb : full) {  // files may have one block, and a write beyond it fails
+  for (const std::vector<std::string>& verb : full) {  // files may have one block, and further writes fail
     const Outcome outcome =
         run_command({"/bin/sh", "-c", fmt::format("trap '' XFSZ; ulimit -f 1; exec {} {}", program, fmt::join(verb, " "))});
     EXPECT_EQ(outcome.code, 1) << verb[0] << ": " << outcome.err;
@@ -268,7 +268,7 @@ TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {
   }
   const std::string file =
       pipeline_file(folder, "\"decode_image\"", "stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\n");
-  constexpr double kPatience = 240;  // seconds, for machines that do much else
+  constexpr double kPatience = 240;  // seconds, for busy machines
   RunningProgram program({tool("pipeline-data"), "check", file});
   ASSERT_TRUE(program.reports("checked ", kPatience)) << program.err();
   program.send(SIGINT);
@@ -278,7 +278,7 @@ TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {
   EXPECT_NE(program.err().find("stopped: 1 bad samples were found until then"), std::string::npos) << program.err();
 }
 
-// Which would keep a part of them for validation.
+// It would keep a part of them for validation.
 TEST(DataTool, DividesAllThatABaseFileReads) {
   const TemporaryFolder folder;
   const auto split = [&](const std::string& path, const std::string& out) {
@@ -289,7 +289,7 @@ TEST(DataTool, DividesAllThatABaseFileReads) {
       << "the part that is trained on";
 }
 
-// As where two exports are put together, or rows are doubled to balance classes.
+// As when two exports are concatenated, or rows are repeated to balance classes.
 TEST(DataTool, PutsAllLinesOfAFileIntoOneList) {
   const TemporaryFolder folder;
   std::string lines = "file_name,label\n";
@@ -315,7 +315,7 @@ TEST(DataTool, PutsAllLinesOfAFileIntoOneList) {
   for (const std::string& file : files[0]) EXPECT_FALSE(files[1].contains(file)) << file;
 }
 
-// What a base file finds for training and for validation.
+// The data that a base file finds for training and validation.
 class PartsOfData : public testing::Test {
  protected:
   PartsOfData() {
@@ -323,7 +323,7 @@ class PartsOfData : public testing::Test {
     for (int i = 0; i < 4; ++i) write_png(folder_ / fmt::format("set/val/{}/{}.png", "ab"[i % 2], i), {40, 50, 3}, {50});
     std::ofstream(folder_ / "set/val/a/junk.jpg") << "no image";
   }
-  // Both ways to say where they lie.
+  // Both ways to set their location.
   std::vector<std::vector<std::string>> places() const {
     return {{"--set", "data.path=" + folder_ / "set"},
             {"--set", "data.train=" + folder_ / "set/train", "--set", "data.validate=" + folder_ / "set/val"}};
@@ -428,7 +428,7 @@ TEST(DataTool, AManifestNamesTheSamplesOfAPipeline) {
   EXPECT_NE(of_folder.out.find(of_list.out.substr(0, of_list.out.find('\n'))), std::string::npos) << of_list.out;
 }
 
-// A file with the size and the time of the last call is not read again.
+// A file with the size and time of the last call is not read again.
 TEST(DataTool, AManifestReadsOnlyWhatHasChanged) {
   const TemporaryFolder folder;
   images_of_many_sizes(folder);
@@ -455,4 +455,4 @@ TEST(DataTool, AManifestReadsOnlyWhatHasChanged) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::data_tool_test

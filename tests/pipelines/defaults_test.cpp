@@ -1,4 +1,4 @@
-// Options of pipeline-run that say a key of the file, or a value, in a word.
+// Options of pipeline-run that set a key of the file, or a value, with one word.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,10 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Words quick(const std::string& folder, const Words& options) {
-  Words words = {tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
-                 "run.folder=" + folder};
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json"}, {"data.path=" + shapes(), "run.folder=" + folder},
+              options);
 }
 
 TEST(ShortOptions, ChangeTheKeysThatTheyStandFor) {
@@ -48,7 +46,7 @@ TEST(ShortOptions, AreRefusedWhereTheyDoNotSayWhichKeyIsMeant) {
             "TABLE.seed_of_all=VALUE; see pipeline-run --help\n");
 }
 
-// Else stopping and the best weights would follow another loss than the one that is minimised.
+// Otherwise stopping and the best weights would use another loss than training.
 TEST(Validation, MeasuresTheLossThatIsTrainedWith) {
   const auto measured = [](const std::string& trained, const std::string& validated) {
     Words options = {"--epochs", "0.5", "--lr", "0.0001", "--set", "train.forward_backward.loss=" + trained};
@@ -98,7 +96,7 @@ TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
   const fs::path first = newest_run(runs);
   EXPECT_EQ(fs::canonical(latest), fs::canonical(first));
   const Words validate = {"--graph", "validate", "--weights", latest};
-  const Outcome last = run_command(quick("", {"--graph", "validate", "--weights", latest, first}));  // of runs/quickstart/*
+  const Outcome last = run_command(quick("", {"--graph", "validate", "--weights", latest, first}));  // for runs/quickstart/*
   EXPECT_EQ(last.code, 0) << last.err;
   EXPECT_EQ(last.err.find("--weights: '" + latest + "/weights.safetensors', after step 1\n"), 0U) << last.err;
   EXPECT_EQ(run_command(quick(runs, validate)).code, 0);
@@ -115,7 +113,7 @@ TEST(RunFolder, LatestLeadsToTheNewestRunAndWeightsTakesItsBestOrLastOnes) {
   EXPECT_NE(none.err.find("holds neither best.safetensors nor weights.safetensors"), std::string::npos) << none.err;
 }
 
-// What a check or the trial of another graph refuses has no weights.
+// A run that is refused by a check or the trial of another graph has no weights.
 TEST(Latest, LeadsToTheNewestRunThatTrains) {
   const TemporaryFolder folder;
   const fs::path runs = folder / "runs";
@@ -129,28 +127,6 @@ TEST(Latest, LeadsToTheNewestRunThatTrains) {
   EXPECT_EQ(refused.code, 3) << refused.err;
   EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
   EXPECT_EQ(fs::canonical(runs / "quickstart/latest"), first);
-}
-
-// A machine's clock was ahead for a while.
-TEST(Latest, IsResumedThoughTheNameOfAnOlderRunIsLater) {
-  const TemporaryFolder folder;
-  const fs::path runs = folder / "runs", ahead = folder / "runs/quickstart/2099-01-01T00-00-00";
-  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
-  fs::rename(fs::canonical(runs / "quickstart/latest"), ahead);
-  ASSERT_EQ(run_command(quick(runs, {"--epochs", "0.25"})).code, 0);
-  const fs::path second = fs::canonical(runs / "quickstart/latest");
-  EXPECT_NE(second, ahead);
-  const Words longer = {"--epochs", "0.5", "--resume", "--allow-change", "run.epochs"};
-  const Outcome resumed = run_command(quick(runs, longer));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(events(resumed, "start").size() + events(resumed, "resume").size(), 0U);
-  EXPECT_NE(resumed.err.find("weights: " + (runs / "quickstart" / second.filename()).string()), std::string::npos) << resumed.err;
-  fs::remove(runs / "quickstart/latest");
-  fs::create_directory_symlink(ahead.filename(), runs / "quickstart/latest");
-  const Outcome other = run_command(quick(runs, longer));
-  EXPECT_NE(other.err.find("the newest run is resumed, '" + (runs / "quickstart" / second.filename()).string()),
-            std::string::npos)
-      << other.err;
 }
 
 TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {
@@ -199,7 +175,7 @@ TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
   }
 }
 
-// Files of a validation at each epoch are about weights that are used afterwards.
+// Files of a validation at each epoch concern weights that are used later.
 TEST(ClosingEvaluation, LeavesFilesAboutTheBestWeights) {
   const TemporaryFolder folder;
   const Words words = {"--epochs",
@@ -225,7 +201,7 @@ TEST(ClosingEvaluation, LeavesFilesAboutTheBestWeights) {
   }
 }
 
-// With a rate that is too large the loss soon falls no more.
+// With too large a rate the loss soon stops falling.
 TEST(ClosingEvaluation, ComesWhereARunEndsEarlyToo) {
   const TemporaryFolder folder;
   const std::string last = R"(final={ every = "end", flow = ["read", "decode_image", "batch", "forward", "metrics"], )"
@@ -310,7 +286,7 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   const TemporaryFolder folder;
   const auto evaluation = [&](const char* processes) {
     const std::string runs = folder / processes;
-    // Two sinks, whose names once had the same hash: each gathers what is its own.
+    // Two sinks whose names once had the same hash: each gathers its own results.
     const Outcome outcome = run_command(
         quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--set",
                      R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "sink_202", "sink_261"])", "--set",
@@ -361,7 +337,7 @@ TEST(Validation, CountsResultsThatAreNotFiniteOfAllProcesses) {
   const TemporaryFolder folder;
   ASSERT_EQ(run_command(quick(folder / "runs", {"--epochs", "0.25"})).code, 0);
   std::string weights = read_file(find_file(folder.path() / "runs", "weights.safetensors"));
-  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\x7f");  // the last number, which each result is made with
+  weights.replace(weights.size() - 4, 4, "\xff\xff\xff\x7f");  // the last number, which affects every result
   const std::string nan = folder / "nan.safetensors";
   std::ofstream(nan, std::ios::binary) << weights;
   const auto evaluation = [&](const char* processes) {
@@ -378,7 +354,7 @@ TEST(Validation, CountsResultsThatAreNotFiniteOfAllProcesses) {
   EXPECT_EQ(evaluation("2"), alone);
 }
 
-// Others would write what one process has seen.
+// Others would write only one process's results.
 TEST(Validation, RefusesSinksOfOneProcessWhereThereAreSeveral) {
   for (const Words& more : {Words{}, Words{"--check"}}) {
     Words words = {"--devices",   "cpu*2",

@@ -1,4 +1,4 @@
-// What pipeline-profile tells, predicts and tries: --data, --what-if, --suggest, --forecast, --scaling, --autotune.
+// Reports, predictions and trials of pipeline-profile: --data, --what-if, --suggest, --forecast, --scaling, --autotune.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,18 +11,10 @@
 namespace millrace::test {
 namespace {
 
-// Variants of quickstart.toml, with runs that are as short as can be.
+// Variants of quickstart.toml, with runs that are as short as possible.
 Outcome profile(std::vector<std::string> options) {
-  std::vector<std::string> words = {tool("pipeline-profile"),
-                                    pipeline("quickstart.toml"),
-                                    "--set",
-                                    "data.path=" + shapes(),
-                                    "--set",
-                                    "train.batch.size=16",
-                                    "--steps",
-                                    "3"};
-  words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return run_command(with({tool("pipeline-profile"), pipeline("quickstart.toml"), "--steps", "3"},
+                          {"data.path=" + shapes(), "train.batch.size=16"}, options));
 }
 
 bool says(const Outcome& outcome, const std::string& text) { return outcome.out.find(text) != std::string::npos; }
@@ -104,7 +96,7 @@ TEST(Experiments, HaveARowForEachRankAndARoofline) {
 TEST(Experiments, ChooseSettingsThatAFileCanBeExtendedBy) {
   const TemporaryFolder folder;
   Outcome outcome;
-  for (const char* seconds : {"3", "15", "60", "300"}) {  // on a machine that is busy, 3 suffice for no two runs, or for no step
+  for (const char* seconds : {"3", "15", "60", "300"}) {  // on a busy machine, 3 may be too short for two runs, or for a step
     outcome = profile({"--seconds", seconds, "--autotune", "--out", folder / "tuned.toml"});
     if (outcome.err.find(": give more --seconds") == std::string::npos) break;
     EXPECT_FALSE(std::filesystem::exists(folder / "tuned.toml"));

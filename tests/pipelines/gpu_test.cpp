@@ -1,4 +1,4 @@
-// A whole pipeline on GPUs: on simulated ones here, through the same plugin interface as real ones. Every missing wait and every
+// A whole pipeline on GPUs, here simulated ones, through the same plugin interface as real ones. Every missing wait and every
 // use of memory outside its lifetime ends such a run.
 #include <gtest/gtest.h>
 
@@ -10,15 +10,13 @@
 #include <fstream>
 #include <iterator>
 #include <regex>
-#include <sstream>
 
 #include "command.h"
 
 namespace millrace::test {
 namespace {
 
-// Few multiplications, which loops of the host do: what is asked here is where pixels and numbers lie, and not how many there
-// are.
+// Few multiplications, since loops on the host compute them: these tests check the places of pixels and numbers, not speed.
 const std::string& small_network() {
   static const TemporaryFolder folder;
   static const std::string path = [] {
@@ -43,31 +41,12 @@ class OnSimulatedGpus : public testing::Test {
   }
   void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
 
-  // With the small network, or with the quick start's where `more` says so.
+  // With the small network, or with the quick start's if `more` selects it.
   static Outcome train(const std::string& devices, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {tool("pipeline-run"),
-                                          pipeline("quickstart.toml"),
-                                          "--json",
-                                          "--devices",
-                                          devices,
-                                          "--set",
-                                          "data.path=" + shapes(),
-                                          "--set",
-                                          "network.use=" + small_network(),
-                                          "--set",
-                                          "run.folder=",
-                                          "--set",
-                                          "run.epochs=1",
-                                          "--set",
-                                          "run.precision=fp32",
-                                          "--set",
-                                          "train.batch.size=20",
-                                          "--set",
-                                          "train.read.limit=80",
-                                          "--set",
-                                          "validate.read.limit=40"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--devices", devices},
+                            {"data.path=" + shapes(), "network.use=" + small_network(), "run.folder=", "run.epochs=1",
+                             "run.precision=fp32", "train.batch.size=20", "train.read.limit=80", "validate.read.limit=40"},
+                            more));
   }
   static Outcome train_quickstart(const std::string& devices, std::vector<std::string> more = {}) {
     more.insert(more.end(), {"--set", "network.use=quickstart"});
@@ -85,7 +64,7 @@ TEST_F(OnSimulatedGpus, TrainsAndValidatesAsOnTheCpu) {
   EXPECT_NEAR(loss(gpu, "validate"), loss(cpu, "validate"), 0.02 * loss(cpu, "validate"));
 }
 
-// How far the seconds of an epoch and the time from its end to the next one's are apart, at most, beyond what may be.
+// The largest excess difference between an epoch's seconds and the time from the previous epoch's end to its own.
 double seconds_missed(const Outcome& outcome) {
   const auto epochs = events(outcome, "epoch");
   EXPECT_EQ(epochs.size(), 4U);
@@ -98,7 +77,7 @@ double seconds_missed(const Outcome& outcome) {
   return most;
 }
 
-// The host is done with an epoch when it has submitted it. A busy machine may hold it up between two epochs, and not in each run.
+// The host finishes an epoch when it has submitted it. A busy machine may delay it between two epochs, but not in each run.
 TEST_F(OnSimulatedGpus, AnEpochTakesUntilTheDeviceIsDone) {
   double missed = 1;
   for (int attempt = 0; attempt < 3 && missed > 0; ++attempt) {
@@ -127,8 +106,8 @@ TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
 
 // ---- Images that stay on the device ----
 
-// Two epochs of a training set of 50, and 20 images of the validation set after each: with pixels from the host each time, or as
-// devices keep them.
+// Two epochs of a training set of 50, and 20 validation images after each: with pixels from the host each time, or kept by
+// devices.
 class ImagesOnTheDevice : public OnSimulatedGpus {
  protected:
   struct Result {
@@ -180,7 +159,7 @@ class ImagesOnTheDevice : public OnSimulatedGpus {
     EXPECT_TRUE(with.weights == without.weights);
   }
 
-  // The shapes, every tenth of which is cut off.
+  // The shapes, every tenth truncated.
   static std::string with_bad_samples(const TemporaryFolder& folder) {
     std::filesystem::copy(shapes(), folder.path(), std::filesystem::copy_options::recursive);
     std::vector<std::filesystem::path> files;
@@ -244,7 +223,7 @@ TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
   EXPECT_NE(text.find("in all, of simulated:0's memory"), std::string::npos) << text;
 }
 
-// The file's other readers see a few more texts beside the tensors.
+// Other readers of the file see a few more texts next to the tensors.
 TEST_F(OnSimulatedGpus, WeightsCarryWhatLibrariesChose) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plans." + std::to_string(getpid()));
   const Outcome trained = train("simulated:0", {"--set", "run.folder=" + folder.string()});
@@ -280,7 +259,7 @@ TEST_F(OnSimulatedGpus, RecomputingActivationsTakesLessMemoryAndTrainsTheSame) {
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(loss(again, "step"), loss(kept, "step"));
   EXPECT_EQ(loss(again, "validate"), loss(kept, "validate"));
-  // The bound of training alone: validation's larger batches take more.
+  // The bound of training only: validation's larger batches need more.
   const double all = bound(train("simulated:0", {"--check", "--graph", "train"}));
   EXPECT_GT(all, 0);
   EXPECT_LT(bound(train("simulated:0", {"--check", "--graph", "train", "--set", "run.recompute=true"})), all);

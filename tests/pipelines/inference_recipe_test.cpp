@@ -1,13 +1,12 @@
-// Weights that say how they were validated: predictions without a pipeline file, and files that do otherwise.
+// Weights with a recipe for their use: predictions without a pipeline file, and files that differ from it.
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "command.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::inference_recipe_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -37,54 +36,17 @@ class WeightsUsage : public testing::Test {
   }
 
   Outcome predict(const std::string& out, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out, "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out,
+                             "--devices", "cpu"},
+                            {}, more));
   }
   Outcome validate(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_}, {}, more));
   }
 
   TemporaryFolder folder_;
   std::string weights_;
 };
-
-// The file without its second column, the labels.
-std::string without_labels(const std::string& csv) {
-  std::string out;
-  std::size_t column = 0;
-  for (const char c : csv) {
-    if (c == ',') ++column;
-    if (c == '\n') column = 0;
-    if (column != 1 || c == ',') out += c;
-  }
-  return out;
-}
-
-TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
-  const std::string found = read_file(find_file(folder_ / "runs", "predictions.csv"));
-  ASSERT_FALSE(found.empty());
-  const Outcome labelled = predict("labelled", {"--set", "predict.read.labels=path"});
-  ASSERT_EQ(labelled.code, 0) << labelled.err;
-  EXPECT_EQ(read_file(folder_ / "labelled/predictions.csv"), found) << "paths, labels, classes and scores";
-
-  fs::remove(folder_ / "q.toml");
-  const Outcome plain = predict("plain");
-  ASSERT_EQ(plain.code, 0) << plain.err;
-  EXPECT_NE(plain.err.find("predictions: " + folder_ / "plain"), std::string::npos) << plain.err;
-  const std::string csv = read_file(folder_ / "plain/predictions.csv");
-  EXPECT_EQ(without_labels(csv), without_labels(found));
-  EXPECT_NE(csv, found) << "images of a folder have no labels";
-
-  // What it has made is a pipeline like others.
-  fs::remove(folder_ / "plain/predictions.csv");
-  const Outcome again = run_command({tool("pipeline-run"), folder_ / "plain/pipeline.toml", "--devices", "cpu"});
-  ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(read_file(folder_ / "plain/predictions.csv"), csv);
-}
 
 TEST_F(WeightsUsage, APipelineOfARelativeFolderRunsFromAnywhere) {
   const Outcome outcome =
@@ -97,76 +59,6 @@ TEST_F(WeightsUsage, APipelineOfARelativeFolderRunsFromAnywhere) {
       run_command({"/usr/bin/env", "--chdir=/", tool("pipeline-run"), folder_ / "o/pipeline.toml", "--devices", "cpu"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(read_file(folder_ / "o/predictions.csv"), csv);
-}
-
-TEST_F(WeightsUsage, TakesAListInItsOrder) {
-  std::vector<std::string> images;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (entry.is_regular_file()) images.push_back(entry.path().string());
-  }
-  std::ofstream list(folder_ / "list.csv");
-  list << "file_name\n";
-  for (const std::string& image : images) list << image << '\n';
-  list.close();
-  const Outcome outcome = run_command({tool("pipeline-run"), "--predict", folder_ / "list.csv", "--weights", weights_, "--out",
-                                       folder_ / "o", "--set", "predict.batch.size=50", "--quiet"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  std::ifstream rows(folder_ / "o/predictions.csv");
-  std::string row;
-  std::getline(rows, row);
-  for (const std::string& image : images) {
-    ASSERT_TRUE(std::getline(rows, row));
-    EXPECT_TRUE(row.starts_with(image + ",")) << row;
-  }
-  EXPECT_FALSE(std::getline(rows, row));
-}
-
-// Everything after the path, of each row.
-std::vector<std::string> behind_paths(const std::string& csv) {
-  std::vector<std::string> rows;
-  std::istringstream lines(csv);
-  for (std::string line; std::getline(lines, line);) rows.push_back(line.substr(line.find(',')));
-  return rows;
-}
-
-// Shards have labels that the network does not know; lists name files beside themselves.
-TEST_F(WeightsUsage, TakesShardsAndListsOfEveryKind) {
-  fs::create_directories(folder_ / "flat");
-  fs::create_directories(folder_ / "shards");
-  std::vector<std::string> pack = {"/bin/tar", "--create", "--file", folder_ / "shards/s-0.tar", "--directory", folder_ / "flat"};
-  std::vector<std::string> rest = pack;
-  rest[3] = folder_ / "shards/s-1.tar";
-  std::ofstream tsv(folder_ / "list.tsv"), jsonl(folder_ / "list.jsonl");
-  tsv << "kind\tfile_name\n";
-  int number = 1000;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (!entry.is_regular_file()) continue;
-    const std::string name = std::to_string(number++), image = name + ".jpg";
-    fs::copy(entry.path(), folder_ / "flat/" + image);
-    std::ofstream(folder_ / "flat/" + name + ".cls") << "zebra";
-    std::vector<std::string>& shard = number < 1049 ? pack : rest;
-    shard.insert(shard.end(), {image, name + ".cls"});
-    tsv << "x\tflat/" << image << '\n';
-    jsonl << "{\"file_name\": \"flat/" << image << "\"}\n";
-  }
-  tsv.close();
-  jsonl.close();
-  for (const auto& arguments : {pack, rest}) ASSERT_EQ(run_command(arguments).code, 0);
-
-  const auto found = [&](const std::string& data) {
-    fs::remove_all(folder_ / "o");
-    const Outcome outcome = run_command(
-        {tool("pipeline-run"), "--predict", folder_ / data, "--weights", weights_, "--out", folder_ / "o", "--devices", "cpu"});
-    EXPECT_EQ(outcome.code, 0) << data << ": " << outcome.err;
-    return behind_paths(read_file(folder_ / "o/predictions.csv"));
-  };
-  const std::vector<std::string> expected = found("flat");
-  EXPECT_EQ(expected.size(), static_cast<std::size_t>(number - 1000 + 1));
-  for (const char* data : {"shards", "shards/s-{0..1}.tar", "list.tsv", "list.jsonl"}) EXPECT_EQ(found(data), expected) << data;
-  const std::vector<std::string> first = found("shards/s-0.tar");
-  EXPECT_EQ(first, std::vector<std::string>(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(first.size())));
-  EXPECT_EQ(first.size(), 49U) << "a full batch, and the names of the columns";
-  EXPECT_EQ(read_file(folder_ / "o/predictions.csv").find("zebra"), std::string::npos);
 }
 
 TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
@@ -198,7 +90,7 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   EXPECT_EQ(validate({"--check"}).code, 0);
 }
 
-// ONEDNN_MAX_CPU_ISA makes the processor an older one.
+// ONEDNN_MAX_CPU_ISA simulates an older processor.
 TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   std::string text = read_file(folder_ / "q.toml");
   text.replace(text.find("\"fp32\""), 6, "\"bf16\"");
@@ -207,19 +99,10 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   if (lacks_bf16(trained)) GTEST_SKIP() << "this processor has no AVX-512";
   ASSERT_EQ(trained.code, 0) << trained.err;
   const auto without = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"/usr/bin/env",
-                                          "ONEDNN_MAX_CPU_ISA=AVX2",
-                                          tool("pipeline-run"),
-                                          "--predict",
-                                          shapes() + "/test",
-                                          "--weights",
-                                          find_file(folder_ / "runs/bf16", "weights.safetensors").string(),
-                                          "--out",
-                                          folder_ / "o",
-                                          "--devices",
-                                          "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({"/usr/bin/env", "ONEDNN_MAX_CPU_ISA=AVX2", tool("pipeline-run"), "--predict", shapes() + "/test", "--weights",
+              find_file(folder_ / "runs/bf16", "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu"},
+             {}, more));
   };
   const Outcome refused = without({});
   EXPECT_EQ(refused.code, 2);
@@ -232,11 +115,8 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
 
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {
   const auto train = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {
-        tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_, "--set", "run.folder=", "--set", "run.epochs=0.25"};
-    arguments.insert(arguments.end(), {"--set", "validate.write_classes.file=" + (folder_ / "p.csv")});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_},
+                            {"run.folder=", "run.epochs=0.25", "validate.write_classes.file=" + (folder_ / "p.csv")}, more));
   };
   const Outcome warned = train({"--set", "validate.decode_image.exif=false"});
   EXPECT_EQ(warned.code, 0) << warned.err;
@@ -268,19 +148,5 @@ TEST_F(WeightsUsage, InspectPrintsIt) {
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in\n" << outcome.out;
 }
 
-TEST_F(WeightsUsage, OfANetworkWithOtherLayersIsNamed) {
-  std::string network = read_file(pipeline("networks/quickstart.toml"));
-  const std::size_t at = network.find("kernel = 2");
-  ASSERT_NE(at, std::string::npos);
-  std::ofstream(folder_ / "pool.toml") << network.replace(at, 10, "kernel = 2, padding = 0, stride = 2");
-  const Outcome layer = validate({"--check", "--set", "network.use=" + (folder_ / "pool.toml")});
-  EXPECT_EQ(layer.code, 2);
-  EXPECT_NE(layer.err.find("the network has block.down.layers[6].padding = 0, and the weights were validated with no "
-                           "'block.down.layers[6].padding'"),
-            std::string::npos)
-      << layer.err;
-  EXPECT_NE(layer.err.find("pool.toml:"), std::string::npos) << layer.err;
-}
-
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::inference_recipe_test

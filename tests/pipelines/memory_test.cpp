@@ -9,7 +9,7 @@
 namespace millrace::test {
 namespace {
 
-// The figure in front of `what`.
+// The number before `what`.
 double mib_of(const std::string& report, const std::string& what) {
   std::smatch match;
   if (!std::regex_search(report, match, std::regex(R"(([0-9.]+) (MiB|GiB)  )" + what))) return 0;
@@ -17,30 +17,18 @@ double mib_of(const std::string& report, const std::string& what) {
 }
 double bound_in_mib(const std::string& report) { return mib_of(report, "in all"); }
 
-// A batch large enough that the network's memory, not the program's, makes the figure.
+// A batch large enough that the network's memory dominates the program's.
 std::vector<std::string> command(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {tool("pipeline-run"),
-                                        pipeline("cifar10.toml"),
-                                        "--set",
-                                        "data.path=" + shapes(),
-                                        "--set",
-                                        "run.folder=",
-                                        "--set",
-                                        "train.batch.size=400",
-                                        "--set",
-                                        "train.read.limit=400",
-                                        "--set",
-                                        "run.epochs=3",
-                                        "--set",
-                                        "validate.batch.size=100"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return arguments;
+  return with({tool("pipeline-run"), pipeline("cifar10.toml")},
+              {"data.path=" + shapes(), "run.folder=", "train.batch.size=400", "train.read.limit=400", "run.epochs=3",
+               "validate.batch.size=100"},
+              more);
 }
 
 TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   if (kSanitizer) GTEST_SKIP() << "a sanitizer takes memory that nothing plans";
   const TemporaryFolder folder;
-  const std::string runs = "run.folder=" + (folder / "runs");  // sheets of images are drawn for it, and counted without it too
+  const std::string runs = "run.folder=" + (folder / "runs");  // image sheets are drawn for it, and counted without it too
   const Outcome check = run_command(command({"--check", "--set", runs}));
   ASSERT_EQ(check.code, 0) << check.err;
   const double bound = bound_in_mib(check.out);
@@ -52,7 +40,7 @@ TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   EXPECT_LE(bound, 1.5 * peak) << check.out;
   EXPECT_LE(bound - mib_of(check.out, "program"), 1.2 * peak) << "the program's own is a round figure\n" << check.out;
 
-  // Pictures of the second epoch take memory that the third finds: what stays the same is what training holds.
+  // Images of the second epoch use memory that the third reuses: the constant part is what training holds.
   const auto epochs = events(run_command(command({"--json"})), "epoch");
   ASSERT_EQ(epochs.size(), 3U);
   EXPECT_LE(epochs[2].at("resident_bytes").get<double>(), 1.01 * epochs[1].at("resident_bytes").get<double>());
@@ -107,7 +95,7 @@ TEST(Memory, WarnsOfALimitAboveWhatThereIs) {
   EXPECT_EQ(outcome.err.find("is more than the "), std::string::npos) << outcome.err;
 }
 
-// --check says what no machine has, and takes none of it.
+// --check prints a size that no machine has, and allocates none of it.
 TEST(Memory, IsToldForARunThatIsTooLarge) {
   const Outcome check = run_command(command({"--check", "--devices", "cpu", "--set", "train.decode_image.size=[30000,30000]"}));
   EXPECT_EQ(check.code, 2) << check.err;
@@ -116,7 +104,7 @@ TEST(Memory, IsToldForARunThatIsTooLarge) {
   EXPECT_LT(check.peak_kib, 1 << 20);
 }
 
-// Neither do a few images that are looked at, which a graph beside the training makes as large.
+// Nor do the few images that are checked, which a second graph makes as large.
 TEST(Memory, IsPlannedBeforeAnImageIsDecoded) {
   const Outcome check = run_command(command(
       {"--check", "--devices", "cpu", "--set", "train.decode_image.size=[30000,30000]", "--set", "train.decode_image.fit=exact",
@@ -134,7 +122,7 @@ TEST(Memory, OfPipelineDataIsKnownBeforeAnImageIsDecoded) {
   EXPECT_LT(statistics.peak_kib, 1 << 20);
 }
 
-// Images that are decoded whole, as large as their files have them, are not counted, and named.
+// Images that are decoded at their files' full size are named, but not counted.
 TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;
   const auto report = [&](const std::string& size) {

@@ -1,4 +1,4 @@
-// Numbers that are not finite: what a run does then, and whether the place where they begin is named.
+// Non-finite values: the run's response, and whether their origin is named.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -10,12 +10,12 @@
 #include "running_program.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::nan_test {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Named layers and others. After `poisoned` stands one that plants `value` in the gradient, where a huge one comes to it.
+// Named and unnamed layers. A layer after `poisoned` plants `value` in its gradient where a huge one arrives.
 std::string network_text(const std::string& poisoned = "", const std::string& value = "") {
   const std::vector<std::pair<std::string, std::string>> layers = {{"conv1", R"(op = "conv", out = 8, kernel = 3, stride = 2)"},
                                                                    {"bn1", R"(op = "batch_norm")"},
@@ -31,7 +31,7 @@ std::string network_text(const std::string& poisoned = "", const std::string& va
   return text + "]\n";
 }
 
-// quickstart.toml with stages that plant numbers: 2 epochs of 4 steps, a checkpoint after each second step.
+// quickstart.toml with stages that plant values: 2 epochs of 4 steps, a checkpoint after every second step.
 class NotFinite : public testing::Test {
  protected:
   NotFinite() {
@@ -49,7 +49,7 @@ global_norm = 1e30
   }
   ~NotFinite() override { unsetenv("MILLRACE_PLUGIN_PATH"); }  // NOLINT(concurrency-mt-unsafe)
 
-  // The precision of a place: both take turns, and change the order from one round over `kinds` to the next.
+  // The precision of a place: alternates, with the order reversed in each round over `kinds`.
   std::string precision(std::size_t place, std::size_t kinds) const {
     static const bool has_bf16 = !lacks_bf16(run("check", {"run.precision=bf16"}, {"--check"}));
     return (place + place / kinds) % 2 == 1 && has_bf16 ? "run.precision=bf16" : "run.precision=fp32";
@@ -66,7 +66,7 @@ global_norm = 1e30
     return run_command(words);
   }
   fs::path run_in(const std::string& runs) const { return newest_run(folder_.path() / runs); }
-  // What --explain-nan says of a run that has ended by itself.
+  // The output of --explain-nan for a run that has ended by itself.
   std::string explained(const std::string& runs, const std::vector<std::string>& set) const {
     const Outcome ended = run(runs, set);
     EXPECT_EQ(ended.code, 1) << ended.err;
@@ -81,7 +81,7 @@ global_norm = 1e30
 
 const std::vector<std::string> kGradients = {"train.poison.step=3"};
 
-// How many places of each kind: 50 and not 2 with MILLRACE_NAN=50.
+// Number of places of each kind: 2, or 50 with MILLRACE_NAN=50.
 std::size_t places() {
   const char* const long_form = std::getenv("MILLRACE_NAN");                         // NOLINT(concurrency-mt-unsafe)
   return static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)
@@ -98,7 +98,7 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
 }
 
-// The one step's numbers are finite, and what it makes of the weights is not.
+// The one step's values are finite, but the updated weights are not.
 TEST_F(NotFinite, AValidationEndsTheRunAsATrainingStepDoes) {
   const std::vector<std::string> set = {"run.epochs=3", "run.best=validate.loss", "stop.max_steps=1",
                                         "train.optimizer.learning_rate=1e30"};
@@ -115,7 +115,7 @@ TEST_F(NotFinite, AValidationEndsTheRunAsATrainingStepDoes) {
   EXPECT_TRUE(find_file(folder_ / "skips", "best.safetensors").empty());
 }
 
-// Without a stage that adds all gradients up; the updates look at them.
+// Without a stage that sums all gradients; the updates check them.
 TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
   const std::string simulated = MILLRACE_BINARY_DIR "/tests/simulated";
   std::vector<std::string> devices = {"cpu", "cpu*2"};
@@ -132,7 +132,7 @@ TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
   }
 }
 
-// Both processes see it; the first one knows where the checkpoints are.
+// Both processes detect it; the first one knows the checkpoints.
 TEST_F(NotFinite, OfSeveralProcessesTheFirstNamesCheckpointAndCommand) {
   std::ofstream(folder_ / "poisoned.toml") << network_text("conv2", "inf");
   const Outcome outcome =
@@ -160,7 +160,7 @@ TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
   const auto after = read_safetensors(find_file(folder_ / "four", "weights.safetensors").string()).tensors;
   ASSERT_EQ(before.size(), after.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
-    if (before[i].name.find("running_") != std::string::npos) continue;  // of a batch whose figures are finite
+    if (before[i].name.find("running_") != std::string::npos) continue;  // from a batch with finite values
     EXPECT_EQ(before[i].values, after[i].values) << before[i].name;
   }
 }
@@ -173,7 +173,7 @@ TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
 }
 
 TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
-  std::vector<std::string> set = kGradients;  // comes again each time
+  std::vector<std::string> set = kGradients;  // repeats each time
   set.insert(set.end(), {"run.on_nan=rollback", "run.nan_limit=2"});
   const Outcome outcome = run("runs", set);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
@@ -185,14 +185,14 @@ TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
   ASSERT_EQ(rates.size(), 3U);
   EXPECT_NEAR(rates[1], 0.5 * rates[0], 1e-12);
   EXPECT_NEAR(rates[2], 0.25 * rates[0], 1e-12);
-  double before = 0;  // it was once that of the checkpoint again, so that [stop] max_time did not count what was abandoned
+  double before = 0;  // it was once reset to the checkpoint's, so that [stop] max_time ignored abandoned time
   for (const auto& step : events(outcome, "step")) {
     EXPECT_GE(step.at("elapsed_seconds"), before) << step.dump();
     before = step.at("elapsed_seconds");
   }
 }
 
-// The newest one may hold what has gone wrong already.
+// The newest one may already hold bad values.
 TEST_F(NotFinite, TheRunGoesFurtherBackWhereTheNewestCheckpointDidNotHelp) {
   const Outcome outcome = run("runs", {"train.poison.step=5", "run.on_nan=rollback", "run.nan_limit=3"});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
@@ -202,7 +202,7 @@ TEST_F(NotFinite, TheRunGoesFurtherBackWhereTheNewestCheckpointDidNotHelp) {
   EXPECT_NE(outcome.err.find("step-000000002', with 0.25 times"), std::string::npos) << outcome.err;
 }
 
-// Later ones are still there, and are of an abandoned branch.
+// Later ones still exist, but belong to an abandoned branch.
 TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
   ASSERT_EQ(run("runs", {"checkpoint.keep=9"}).code, 0);
   const fs::path checkpoints = run_in("runs") / "checkpoints";
@@ -236,7 +236,7 @@ TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
   EXPECT_NE(gradient.find("each layer by itself is finite"), std::string::npos) << "a stage has planted it: " << gradient;
 
-  const std::string input = explained("input", {"train.poison_input.index=0"});  // in each epoch, wherever it comes
+  const std::string input = explained("input", {"train.poison_input.index=0"});  // in each epoch, at any position
   EXPECT_NE(input.find("forward: layer 'conv1' (conv) is the first whose output is not finite"), std::string::npos) << input;
 }
 
@@ -255,7 +255,7 @@ TEST_F(NotFinite, AnInputIsNamedWithItsStepSampleAndFirstLayer) {
   }
 }
 
-// Weights, losses and the gradients of all layers after it are finite.
+// Weights, losses and the gradients of all later layers are finite.
 TEST_F(NotFinite, AGradientIsNamedWithItsLayerAndStep) {
   const std::vector<std::pair<std::string, std::string>> layers = {
       {"conv2", "conv"}, {"fc", "linear"}, {"conv1", "conv"}, {"bn1", "batch_norm"}};
@@ -304,7 +304,7 @@ TEST_F(NotFinite, ALossIsNamedWithItsStep) {
   }
 }
 
-// Training does not read running statistics, so that no loss shows it.
+// Training does not read running statistics, so the loss does not show it.
 TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
   for (std::size_t i = 0; i < places(); ++i) {
     const std::size_t step = 1 + (2 + 5 * i) % 8;  // 3, and then the last one
@@ -320,4 +320,4 @@ TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::nan_test

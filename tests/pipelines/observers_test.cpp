@@ -1,4 +1,4 @@
-// What observers promise of a whole run: nothing is lost, no wait is silent, and what they ask for is done.
+// Guarantees of observers over a whole run: nothing is lost, every wait is reported, and requests are carried out.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "running_program.h"
 #include "weight_formats/safetensors.h"
 
-namespace millrace::test {
+namespace millrace::test::observers_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -26,13 +26,11 @@ class WithListeners {
 };
 
 std::vector<std::string> command(const std::string& folder, const std::vector<std::string>& set, const std::string& data) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
-  words.insert(words.end(), {"--set", "data.path=" + data});
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder, "--set", "data.path=" + data},
+              set);
 }
 
-// quickstart.toml on a few images, with the test's observers at hand.
+// quickstart.toml on a few images, with the test's observers available.
 Outcome quickstart(const std::string& folder, const std::vector<std::string>& set, const std::string& data = shapes()) {
   const WithListeners listeners;
   Interruption patience;
@@ -40,7 +38,7 @@ Outcome quickstart(const std::string& folder, const std::vector<std::string>& se
   return run_command(command(folder, set, data), patience);
 }
 
-// Without an end, until it has told of an epoch; then it gets a signal.
+// Runs without an end until it reports an epoch; then sends a signal.
 Outcome interrupted(const std::string& folder, int epoch, int signal) {
   const WithListeners listeners;
   RunningProgram program(command(folder, {"run.epochs=100000", "train.batch.size=20"}, shapes()));
@@ -55,7 +53,7 @@ Outcome interrupted(const std::string& folder, int epoch, int signal) {
 // The only run in the folder.
 fs::path run_in(const std::string& folder) { return newest_run(folder); }
 
-// A line that a killed program has not finished is left out.
+// Leaves out a line that a killed program did not finish.
 Lines metrics_in(const std::string& folder) {
   Lines lines;
   std::ifstream file(run_in(folder) / "metrics.jsonl");
@@ -98,13 +96,13 @@ TEST(Observers, MetricsAreWholeAfterSigterm) {
   EXPECT_NE(outcome.err.find("stopping after the step under way; once more to stop at once\n"), std::string::npos) << outcome.err;
 }
 
-// The epochs that the console has said to be over. A slow run says in between how far one is: "train: epoch 3/5  step 41/60".
+// The epochs that the console has reported as finished. A slow run also reports progress: "train: epoch 3/5  step 41/60".
 std::size_t epochs_said(const std::string& text) {
   static const std::regex over("train: epoch [^\n]*  stream [0-9a-f]{16}[^\n]*\n");
   return static_cast<std::size_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), over), std::sregex_iterator()));
 }
 
-// Every epoch but perhaps the last that was said is in the file, with all its steps and its validation.
+// Every reported epoch, except perhaps the last, is in the file with all its steps and its validation.
 TEST(Observers, MetricsAreWholeUpToTheLastBoundaryAfterAKill) {
   const TemporaryFolder folder;
   const Outcome outcome = interrupted(folder / "runs", 3, SIGKILL);
@@ -160,8 +158,8 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
   EXPECT_LT(std::stoi(held[1]), 1200);
 }
 
-// Its checkpoint says that the process before took a day for five steps. At boundaries the run waits for the slow observer, and
-// there is a tick.
+// Its checkpoint records that the earlier process took a day for five steps. At boundaries the run waits for the slow observer,
+// and there is a tick.
 TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
   const TemporaryFolder folder;
   std::vector<std::string> set = {"run.epochs=1", "train.batch.size=10", "checkpoint.every=5 steps", "checkpoint.keep=10",
@@ -250,7 +248,7 @@ TEST(RunControl, AStopEndsTheRunInGoodOrder) {
       << outcome.err;
 }
 
-// An observer asks for it at the fifth of 400 images, which is broken.
+// An observer requests it at the fifth of 400 images, which is broken.
 TEST(RunControl, AnEvaluationThatAStopMeetsIsFinishedAndCountsNothingTwice) {
   const TemporaryFolder folder;
   fs::copy(shapes() + "/train", folder / "test", fs::copy_options::recursive);
@@ -275,7 +273,7 @@ TEST(RunControl, AnEvaluationThatAStopMeetsIsFinishedAndCountsNothingTwice) {
   EXPECT_EQ(lines.back().at("bad_samples"), 1);
 }
 
-// [stop] and an observer both ask after the second epoch.
+// [stop] and an observer both request the end after the second epoch.
 TEST(RunControl, TwoWhoAskForTheEndHaveItEvaluated) {
   const TemporaryFolder folder;
   std::ofstream(folder / "plain.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
@@ -292,7 +290,7 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
   EXPECT_EQ(of(lines, "validate").size(), 1U) << outcome.err;
 }
 
-// It is of 400 images, one by one.
+// It has 400 images, in batches of one.
 TEST(RunControl, TheSecondsOfAnEpochThatIsStoppedAreWithoutTheEvaluationAfterIt) {
   const TemporaryFolder folder;
   const Outcome outcome =
@@ -368,5 +366,25 @@ TEST(RunControl, ARateFactorHoldsFromTheStepThatTheEventNames) {
   }
 }
 
+// Each line of standard output is an event, so the report of --check goes to standard error.
+TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "w.toml") << "often = 3\nextends = \"" << pipeline("quickstart.toml") << "\"\n";
+  for (const bool check : {false, true}) {
+    std::vector<std::string> words = {tool("pipeline-run"), folder / "w.toml", "--json"};
+    for (const std::string& set : {"data.path=" + shapes(), std::string("run.folder="), std::string("run.epochs=1")})
+      words.insert(words.end(), {"--set", set});
+    if (check) words.emplace_back("--check");
+    const Outcome outcome = run_command(words);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string text = folder / "w.toml" + ":1:1: 'often' stands in no table and nothing refers to it: it changes nothing";
+    const Lines warnings = events(outcome, "warning");
+    EXPECT_EQ(std::ranges::count(warnings, text, [](const auto& line) { return line.at("text").template get<std::string>(); }), 1)
+        << outcome.out;
+    EXPECT_NE(outcome.err.find("warning: " + text + "\n"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find(": no mistakes found, ") != std::string::npos, check) << outcome.err;
+  }
+}
+
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::observers_test

@@ -1,4 +1,4 @@
-// Drawn images with their label images, and a small U-Net that has seen some: for tests of what comes after training.
+// Drawn images with their label images, and a briefly trained small U-Net: for tests of later steps.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@
 
 namespace millrace::test {
 
-// FOLDER/images/{0,1,...}.png and FOLDER/labels: squares of 4 x 4 pixels, each of one class and its grey level, with grain.
-// `first`: the number of the first image. Images of eleven times as many numbers as there are classes differ.
+// FOLDER/images/{0,1,...}.png and FOLDER/labels: squares of 4 x 4 pixels, each of one class and its grey level, with noise.
+// `first`: the number of the first image. Eleven images per class all differ.
 inline void draw_pairs(const std::string& folder, int count, int height, int width, int classes, int first = 0) {
   for (const char* part : {"images", "labels"}) std::filesystem::create_directories(std::filesystem::path(folder) / part);
   for (int number = first; number < first + count; ++number) {

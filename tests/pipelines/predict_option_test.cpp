@@ -1,4 +1,5 @@
 // pipeline-run --predict: what it takes, what it leaves behind, and figures beside labels.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -7,7 +8,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::predict_option_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -51,7 +52,7 @@ std::string png_of(int height, int width) {
   return png_bytes({pixels.data(), {height, width, 3}});
 }
 
-// The last validation that metrics.jsonl tells of.
+// The last validation in metrics.jsonl.
 nlohmann::json last_validation(const std::string& metrics) {
   nlohmann::json last;
   std::istringstream lines(metrics);
@@ -65,10 +66,9 @@ nlohmann::json last_validation(const std::string& metrics) {
 class PredictFolder : public testing::Test {
  protected:
   Outcome predict(const std::string& data, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", trained().weights, "--out",
-                                          folder_ / "out",      "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with(
+        {tool("pipeline-run"), "--predict", data, "--weights", trained().weights, "--out", folder_ / "out", "--devices", "cpu"},
+        {}, more));
   }
   // Photographs 0.jpg, 1.jpg, ... in a folder.
   void copy_photographs(const std::string& to, std::size_t most) const {
@@ -142,6 +142,22 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
   EXPECT_FALSE(fs::exists(folder_ / "out/images-2.csv")) << "of the prediction before";
 }
 
+TEST_F(PredictFolder, ListsOfAllEndingsAndOfWindowsAreRead) {
+  copy_photographs("a", 2);
+  fs::rename(folder_ / "a/1.jpg", folder_ / "a/Gr\xc3\xbcn.jpg");
+  std::ofstream(folder_ / "list.tab") << "file_name\tof\na/0.jpg\tus\n";
+  std::ofstream(folder_ / "list.ndjson") << "{\"file_name\": \"a/Gr\xc3\xbcn.jpg\"}\n";
+  const Outcome both = predict(folder_ / "list.tab", {folder_ / "list.ndjson"});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(predicted_paths(folder_), (std::vector<std::string>{"a/0.jpg", "a/Gr\xc3\xbcn.jpg"}));
+  std::ofstream(folder_ / "list.csv") << "file_name\na/0.jpg\na/Gr\xfcn.jpg\n";
+  const Outcome bytes = predict(folder_ / "list.csv");
+  EXPECT_NE(bytes.err.find("with --predict --set predict.read.encoding=cp1252"), std::string::npos) << bytes.err;
+  const Outcome decoded = predict(folder_ / "list.csv", {"--set", "predict.read.encoding=cp1252"});
+  ASSERT_EQ(decoded.code, 0) << decoded.err;
+  EXPECT_EQ(predicted_paths(folder_), (std::vector<std::string>{"a/0.jpg", "a/Gr\xc3\xbcn.jpg"}));
+}
+
 TEST_F(PredictFolder, ShardsAndFoldersArePredictedTogether) {
   copy_photographs("photos", 3);
   const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--graph", "validate", "--set",
@@ -172,7 +188,7 @@ TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
       << outcome.err;
 }
 
-// Weights of others stay within limits, and the user's own word goes beyond.
+// Untrusted weights stay within limits, which the user's settings may exceed.
 TEST_F(PredictFolder, ALargerLimitThanARecipeMaySayIsForTheUserToSay) {
   std::string bytes = read_file(trained().weights);
   const std::string usual = "max_pixels = 67108864", larger = "max_pixels = 99999999";
@@ -282,7 +298,7 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
     EXPECT_EQ(outcome.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
   }
-  // What is found when stages are opened, which is the last thing before a run.
+  // Detected when stages are opened, the last step before a run.
   EXPECT_EQ(predict(shapes() + "/test", {"--set", "predict.write_classes.file=/proc/p.csv"}).code, 1);
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);
@@ -395,4 +411,4 @@ TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::predict_option_test

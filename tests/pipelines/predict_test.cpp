@@ -36,7 +36,7 @@ const std::string& weights() {
   return file;
 }
 
-// The rows of a CSV file without quotes, by their fields; the first row are names.
+// The rows of a CSV file without quotes, by fields; the first row holds names.
 std::vector<std::vector<std::string>> rows_of(const std::string& file) {
   std::ifstream stream(file);
   EXPECT_TRUE(stream) << file;
@@ -64,11 +64,8 @@ class Predict : public testing::Test {
     return folder_ / "predict.toml";
   }
   Outcome predict(const std::string& toml, std::vector<std::string> more = {}, const std::string& root = shapes()) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,      "--graph",    "predict",
-                                          "--weights",          weights(), "--json",     "--set",
-                                          "data.path=" + root,  "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--json"},
+                            {"data.path=" + root, "run.folder="}, more));
   }
   std::string classes_to(const std::string& name, const std::string& more = "") const {
     return "[predict.write_classes]\nfile = \"" + (folder_ / name) + "\"\n" + more;
@@ -101,27 +98,6 @@ TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
   }
   EXPECT_EQ(right / kTestImages, here.at("accuracy").get<double>());
   EXPECT_EQ(among_five / kTestImages, here.at("top5").get<double>());
-}
-
-TEST_F(Predict, AnEvaluationCountsWhatTheFiguresCount) {
-  const std::string toml =
-      file("\"metrics\", \"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
-  const Outcome outcome = predict(toml, {"--devices", "cpu*2"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto figures = rows_of(folder_ / "e/figures.csv");
-  ASSERT_GE(figures.size(), 3U);
-  EXPECT_EQ(figures[1], (std::vector<std::string>{"images", std::to_string(kTestImages)}));
-  EXPECT_EQ(figures[2].at(0), "accuracy");
-  EXPECT_NEAR(std::stod(figures[2].at(1)), events(outcome, "validate").at(0).at("accuracy").get<double>(), 1e-12);
-  double right = 0, all = 0;
-  const auto confusion = rows_of(folder_ / "e/confusion.csv");
-  for (std::size_t i = 1; i < confusion.size(); ++i) {
-    const double count = std::stod(confusion[i].at(2));
-    all += count;
-    right += confusion[i].at(0) == confusion[i].at(1) ? count : 0;
-  }
-  EXPECT_EQ(all, static_cast<double>(kTestImages));
-  EXPECT_NEAR(right / all, std::stod(figures[2].at(1)), 1e-12);
 }
 
 TEST_F(Predict, TheWorstMistakesAreThoseOfAnyNumberOfReplicasWithoutABrokenImage) {
@@ -175,102 +151,6 @@ TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
   for (std::size_t i = 1; i < rows["cpu"].size(); ++i) EXPECT_EQ(rows["cpu"][i][2], rows["cpu*3"][i][2]);
 }
 
-TEST_F(Predict, TakesImagesWithoutLabelsAndLeavesOutABadOne) {
-  fs::create_directories(folder_ / "photos");
-  std::size_t count = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (entry.is_regular_file()) fs::copy(entry.path(), folder_ / ("photos/" + std::to_string(1000 + count++) + ".jpg"));
-  }
-  const std::string broken = folder_ / "photos/1007.jpg";
-  fs::resize_file(broken, fs::file_size(broken) / 2);
-  const std::string toml = file("\"write_classes\"", classes_to("p.jsonl", "top = 2\n"));
-  const Outcome outcome =
-      predict(toml, {"--set", "predict.read.path=" + (folder_ / "photos"), "--set", "predict.read.labels=none"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find(broken), std::string::npos) << outcome.err;
-  EXPECT_EQ(events(outcome, "pass").at(0).at("samples"), count - 1);
-  std::ifstream stream(folder_ / "p.jsonl");
-  std::size_t rows = 0;
-  for (std::string line; std::getline(stream, line); ++rows) {
-    const auto row = nlohmann::json::parse(line);
-    EXPECT_TRUE(row.at("label").is_null());
-    EXPECT_EQ(row.contains("error"), row.at("path") == broken) << row;
-    if (row.contains("error")) continue;  // a row without classes
-    ASSERT_EQ(row.at("classes").size(), 2U);
-    const std::string name = row.at("classes")[0];
-    EXPECT_TRUE(fs::exists(shapes() + "/train/" + name)) << "named as the weights' training named it: " << name;
-  }
-  EXPECT_EQ(rows, count);
-}
-
-TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
-  const auto features = [&](const std::string& layer, const std::string& name) {
-    return "[predict.write_features]\nlayer = \"" + layer + "\"\nfile = \"" + (folder_ / name) + "\"\n";
-  };
-  const std::string toml =
-      file("\"write_classes\", \"write_features\"", classes_to("p.csv", "top = 1\n") + features("block1.conv1", "f.safetensors"));
-  const auto check = [&](const std::string& flow) {
-    const Outcome outcome = predict(toml, {"--check", "--set", "predict.flow=" + flow});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.err;  // standard output has events
-  };
-  const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
-  EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;
-  const Outcome in_folder =
-      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--check", "--set", "data.path=" + shapes(), "--set",
-                   "run.folder=" + (folder_ / "runs"), "--set", "predict.write_classes.file=p.csv"});
-  EXPECT_EQ(in_folder.code, 0) << in_folder.err;
-  EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a check makes nothing";
-  const Outcome outcome = predict(toml);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const TensorFile written = read_safetensors(folder_ / "f.safetensors");
-  ASSERT_EQ(written.tensors.size(), 1U);
-  EXPECT_EQ(written.tensors[0].name, "block1.conv1");
-  EXPECT_EQ(written.tensors[0].shape, (Shape{static_cast<std::int64_t>(kTestImages), 16, 32, 32}));
-  const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
-  ASSERT_EQ(names.size(), classes.size());
-  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
-}
-
-// Each picture bears its sample's name, and another class has other pictures.
-TEST_F(Predict, DrawsWhereEachImageShowsAClass) {
-  const auto pictures = [&](const std::string& classes, const std::string& devices) {
-    const fs::path folder = folder_ / classes;
-    const Outcome outcome = predict(file("\"write_grad_cam\"", "[predict.write_grad_cam]\nnames = \"number\"\nclasses = \"" +
-                                                                   classes + "\"\nfolder = \"" + folder.string() + "\"\n"),
-                                    {"--devices", devices});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    std::map<std::string, std::string> bytes;
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      std::ifstream stream(entry.path(), std::ios::binary);
-      std::ostringstream text;
-      text << stream.rdbuf();
-      bytes[entry.path().filename()] = text.str();
-    }
-    return bytes;
-  };
-  std::vector<std::string> images, classes;
-  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-    if (entry.is_regular_file()) images.push_back(entry.path().string());
-    if (entry.is_directory()) classes.push_back(entry.path().filename());
-  }
-  std::sort(images.begin(), images.end());
-  std::sort(classes.begin(), classes.end());
-  const auto predicted = pictures("predicted", "cpu*2"), first = pictures(classes.at(0), "cpu"),
-             second = pictures(classes.at(1), "cpu");
-  std::size_t number = 0, other = 0;
-  for (const auto& [name, bytes] : first) {
-    const std::string stem = fs::path(images.at(number)).stem();
-    EXPECT_EQ(name, fmt::format("{:08}-{}.png", number++, stem));
-    EXPECT_TRUE(predicted.contains(name)) << name;
-    EXPECT_TRUE(bytes.starts_with("\x89PNG")) << name;
-    other += second.contains(name) && second.at(name) != bytes ? 1 : 0;
-  }
-  EXPECT_EQ(number, kTestImages);
-  EXPECT_EQ(predicted.size(), kTestImages);
-  EXPECT_GT(other, kTestImages / 13) << "those that show one of the two, at least";
-}
-
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {
   const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
   const std::vector<std::string> more = {
@@ -302,7 +182,7 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
 }
 
 TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
-  constexpr double kPatience = 240;  // seconds, for machines that do much else
+  constexpr double kPatience = 240;  // seconds, for busy machines
   const std::string toml =
       file("\"slow_sink\", \"write_classes\"", "[predict.slow_sink]\nmilliseconds = 400\n" + classes_to("p.csv"));
   RunningProgram program({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
@@ -316,7 +196,7 @@ TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 
-// MILLRACE_PREDICTIONS: how many images the longer of two runs has; 100,000 for the long form.
+// MILLRACE_PREDICTIONS: number of images in the longer of two runs; 100,000 for the long form.
 TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
   const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
   const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 6000;
@@ -345,7 +225,7 @@ TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
   EXPECT_LT(large, small + 4 + 1e-4 * static_cast<double>(most)) << "a list of paths takes about 30 bytes an image";
 }
 
-// The same for files of their own: MILLRACE_PREDICTIONS masks, or 1,200.
+// The same for separate files: MILLRACE_PREDICTIONS masks, or 1,200.
 TEST(PredictMasks, ManyKeepMemoryFlatAndTheOrder) {
   const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
   const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 1200;

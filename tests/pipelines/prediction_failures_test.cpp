@@ -1,4 +1,4 @@
-// `--predict` over images that cannot be read.
+// `--predict` over unreadable images.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -7,7 +7,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::prediction_failures_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,7 +23,7 @@ class PredictionFailures : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return run_command(words, interruption);
   }
-  // By the names of their files.
+  // By file name.
   std::map<std::string, std::string> masks(const std::string& out) const {
     std::map<std::string, std::string> found;
     std::error_code ignored;
@@ -35,21 +35,6 @@ class PredictionFailures : public testing::Test {
   TemporaryFolder folder_;
   std::string weights_;
 };
-
-TEST_F(PredictionFailures, BrokenImagesAreNamedAndTheOthersHaveTheirMasks) {
-  const Outcome whole = predict("whole");
-  ASSERT_EQ(whole.code, 0) << whole.err;
-  const auto expected = masks("whole");
-  ASSERT_EQ(expected.size(), 4U);
-  const std::string half = folder_ / "photos/0a.png", text = folder_ / "photos/2b.png";
-  fs::copy(folder_ / "photos/0.png", half);
-  fs::resize_file(half, fs::file_size(half) / 2);
-  std::ofstream(text) << "no image";
-  const Outcome outcome = predict("out");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const std::string& file : {half, text}) EXPECT_NE(outcome.err.find(file), std::string::npos) << outcome.err;
-  EXPECT_EQ(masks("out"), expected);
-}
 
 TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
   const Outcome missing = predict("out", {}, {"--labels", "path"});
@@ -104,4 +89,4 @@ TEST_F(PredictionFailures, AFolderWithoutPermissionIsNamedAndNothingIsPredicted)
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::prediction_failures_test

@@ -1,4 +1,4 @@
-// Several processes train together to the same bits as one, stop together, and notice when one of them is gone.
+// Several processes train together with exactly the results of one, stop together, and notice when one of them is gone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "running_program.h"
 #include "small_run.h"
 
-namespace millrace::test {
+namespace millrace::test::processes_test {
 namespace {
 
 std::string weights_in(const std::string& folder) { return read_file(find_file(folder, "weights.safetensors")); }
@@ -30,11 +30,9 @@ class Processes : public testing::TestWithParam<Setting> {
     return folder_ / "pipeline.toml";
   }
   std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {
-    std::vector<std::string> words = {
-        tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
-        "--processes",        std::to_string(processes)};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return words;
+    return with({tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
+                 "--processes", std::to_string(processes)},
+                set);
   }
   TemporaryFolder folder_;
 };
@@ -58,7 +56,7 @@ TEST_P(Processes, TrainToTheSameBitsAsOne) {
     ASSERT_EQ(first.size(), second.size()) << event;
     ASSERT_FALSE(first.empty()) << event;
     for (std::size_t i = 0; i < first.size(); ++i) {
-      EXPECT_NEAR(first[i].at("loss"), second[i].at("loss"), 1e-9) << event << ' ' << i;  // added up in another order
+      EXPECT_NEAR(first[i].at("loss"), second[i].at("loss"), 1e-9) << event << ' ' << i;  // sums in another order
       if (first[i].contains("stream_hash")) {
         EXPECT_EQ(first[i].at("stream_hash"), second[i].at("stream_hash")) << event;
       }
@@ -84,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"shared_by_four", kNorm, kDropout, "cpu*4", {kSync}},
                     Setting{"unequal_shares", kNorm, kDropout, "cpu*2", {kSync, "run.load=[3, 1]"}},
                     Setting{"bfloat16", kNorm, "", "cpu*2", {kSync, "run.precision=bf16"}},
-                    // 396 samples leave 1 for the last of the batches of 5: nothing for replica 1.
+                    // 396 samples leave 1 for the last batch of 5: nothing for replica 1.
                     Setting{"a_rank_without_samples",
                             kNorm,
                             kDropout,
@@ -93,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"micro_batches", "", kDropout, "cpu*2", {"train.forward_backward.micro_batches=3"}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// The shapes, with a few images that are none. How many these are.
+// The shapes, with a few broken images. Returns their number.
 std::size_t copy_with_broken_images(const std::string& data) {
   std::filesystem::copy(shapes(), data, std::filesystem::copy_options::recursive);
   std::size_t broken = 0;
@@ -127,7 +125,7 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
   EXPECT_TRUE(weights[0] == weights[1]);
 }
 
-// Each of two meets about half of the bad samples.
+// Each of two processes meets about half of the bad samples.
 TEST_F(Processes, ShareOneBudgetOfBadSamples) {
   const std::string data = folder_ / "data";
   const std::size_t broken = copy_with_broken_images(data);
@@ -144,49 +142,6 @@ TEST_F(Processes, ShareOneBudgetOfBadSamples) {
   }
 }
 
-constexpr double kPatience = 60;  // seconds, for machines that do much else
-
-// Starts a long run of two processes, and sends a signal to one of them when the first epoch is done.
-Outcome interrupted(const std::vector<std::string>& words, int victim, int signal) {
-  RunningProgram program(words);
-  EXPECT_TRUE(program.says("\"event\":\"epoch\"", kPatience)) << program.err();
-  std::vector<pid_t> all = program.children();
-  EXPECT_EQ(all.size(), 1U);
-  all.insert(all.begin(), program.id());
-  if (all.size() == 2) ::kill(all[static_cast<std::size_t>(victim)], signal);
-  EXPECT_TRUE(program.ends(kPatience)) << "it did not end within a minute: " << program.err();
-  Outcome outcome;
-  if (program.ends(0)) outcome.code = program.code();
-  EXPECT_TRUE(program.is_alone(10)) << "a process outlived its run";
-  outcome.err = program.err();
-  return outcome;
-}
-
-TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {
-  write(shapes(), kNorm, "");
-  for (const int victim : {0, 1}) {
-    std::vector<std::string> words = command(fmt::format("signal{}", victim), 2, {"run.epochs=100000"});
-    words.insert(words.end(), {"--devices", "cpu*2"});
-    const Outcome ended = interrupted(words, victim, SIGTERM);
-    EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
-    EXPECT_FALSE(weights_in(folder_ / fmt::format("signal{}", victim)).empty()) << ended.err;
-    EXPECT_EQ(ended.err.find("lost"), std::string::npos) << ended.err;
-  }
-}
-
-TEST_F(Processes, TheDeathOfOneEndsTheOthersAndNamesIt) {
-  write(shapes(), kNorm, "");
-  std::vector<std::string> words = command("killed", 2, {kSync, "run.epochs=100000"});
-  words.insert(words.end(), {"--devices", "cpu*2"});
-  const Outcome ended = interrupted(words, 1, SIGKILL);
-  EXPECT_EQ(ended.code, 138) << ended.err;
-  for (const char* said :
-       {"rank 1 of 2 on ", " is lost: it is gone; what it did last: ", "rank 1 was killed by signal 9: Killed\n"}) {
-    EXPECT_NE(ended.err.find(said), std::string::npos) << ended.err;
-  }
-  const Outcome other = interrupted(words, 0, SIGKILL);  // its child must not stay
-  EXPECT_EQ(other.code, 128 + SIGKILL);
-}
 
 TEST_F(Processes, OneThatWasStoppedEndsWithTheFirst) {
   write(shapes(), kNorm, "");
@@ -232,4 +187,4 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::processes_test

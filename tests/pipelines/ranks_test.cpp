@@ -1,6 +1,5 @@
-// Processes that launchers have started run one pipeline together: to the same bits as one, and no fault of one keeps the others
-// waiting or unnamed. All are on this machine and talk over TCP. MILLRACE_RANK_FAULTS=500 draws so many faults.
-// Long because all of them start ranks in one way.
+// Processes started by launchers run one pipeline together, with exactly the results of one. No fault of one blocks the others
+// or stays unnamed. All are on this machine and communicate over TCP. MILLRACE_RANK_FAULTS=500 sets the number of random faults.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -23,7 +22,8 @@
 namespace millrace::test {
 namespace {
 
-constexpr double kLimit = 120;  // seconds, for machines that do much else
+using Programs = std::vector<std::unique_ptr<RunningProgram>>;
+constexpr double kLimit = 120;  // seconds, for busy machines
 
 class Ranks : public testing::Test {
  protected:
@@ -40,22 +40,21 @@ class Ranks : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  // Rank `rank` of `ranks`, which meet in a folder beside their runs.
+  // Rank `rank` of `ranks`, which meet in a folder next to their runs.
   Words ranked(const std::string& runs, int rank, int ranks, const Words& more = {}) const {
     Words words = command(runs, {"--rank", std::to_string(rank), "--ranks", std::to_string(ranks), "--rendezvous",
                                  folder_ / (runs + "-meets"), "--devices", "cpu*4", "--wait", "60"});
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::vector<std::unique_ptr<RunningProgram>> started(const std::string& runs, int ranks, const Words& more = {}) const {
-    std::vector<std::unique_ptr<RunningProgram>> all;
+  Programs started(const std::string& runs, int ranks, const Words& more = {}) const {
+    Programs all;
     for (int rank = 0; rank < ranks; ++rank) all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, ranks, more)));
     return all;
   }
-  // Three ranks of one size, of which those from `first` on say run.memory = `memory`.
-  std::vector<std::unique_ptr<RunningProgram>> started_with_memory(const std::string& runs, int first, const char* memory,
-                                                                   const Words& more = {}) const {
-    std::vector<std::unique_ptr<RunningProgram>> all;
+  // Three ranks of one size; those from `first` on set run.memory = `memory`.
+  Programs started_with_memory(const std::string& runs, int first, const char* memory, const Words& more = {}) const {
+    Programs all;
     for (const int rank : {0, 1, 2}) {
       Words words = ranked(runs, rank, 3, {"--devices", "cpu*3"});
       words.insert(words.end(), {"--set", "train.batch.size=42", "--set", "validate.batch.size=51"});
@@ -65,10 +64,23 @@ class Ranks : public testing::Test {
     }
     return all;
   }
-  // "": there are none, as after a fault before there was a folder of runs.
+  // "" if there are none, as after a fault before the runs' folder exists.
   std::string weights(const std::string& runs) const {
     const std::string folder = folder_ / runs;
     return std::filesystem::exists(folder) ? read_file(find_file(folder, "weights.safetensors")) : "";
+  }
+  template <class Make>
+  static Programs two(const Make& words_of) {
+    Programs all;
+    for (const int rank : {0, 1}) all.push_back(std::make_unique<RunningProgram>(words_of(rank)));
+    return all;
+  }
+  static void expect_ended(const Programs& all, int code = 0, const std::string& said = "") {
+    for (const auto& each : all) {
+      EXPECT_TRUE(each->ends(kLimit)) << each->err();
+      EXPECT_EQ(each->code(), code) << each->err();
+      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
+    }
   }
   TemporaryFolder folder_;
 };
@@ -83,10 +95,7 @@ TEST_F(Ranks, TrainToTheSameBitsAsOneProcess) {
     for (const int ranks : {2, 4}) {
       const std::string runs = fmt::format("{}-{}", name, ranks);
       const auto all = started(runs, ranks, set);
-      for (const auto& each : all) {
-        ASSERT_TRUE(each->ends(kLimit));
-        EXPECT_EQ(each->code(), 0) << each->err();
-      }
+      expect_ended(all);
       EXPECT_TRUE(weights(runs) == weights(name + "-one") && !weights(runs).empty()) << runs;
     }
   }
@@ -99,7 +108,7 @@ bool has_mpi() {
 }
 constexpr const char* kNoMpi = "there is no MPI (Debian: openmpi-bin, libopenmpi-dev)";
 
-// Over MPI, and in half precision, the bits do not depend on how replicas are spread either.
+// Over MPI, and in half precision, results do not depend on the distribution of replicas either.
 TEST_F(Ranks, AddUpOverMpiToTheSameBits) {
   if (!has_mpi()) GTEST_SKIP() << kNoMpi;
   for (const std::string name : {"local", "local_bf16"}) {
@@ -131,7 +140,7 @@ TEST_F(Ranks, OverMpiOneThatIsFrozenIsNamedAndNotWaitedFor) {
   EXPECT_NE(all.err().find("is lost: it has been silent for 2 s"), std::string::npos) << all.err();
 }
 
-// "": there is none.
+// "" if there is none.
 std::string line_with(const std::string& text, const std::string& what) {
   const std::size_t at = text.find(what);
   return at == std::string::npos ? "" : text.substr(at, text.find('\n', at) - at);
@@ -141,31 +150,22 @@ TEST_F(Ranks, ABatchPerDeviceIsAGlobalBatchOfAll) {
   const Outcome global = run_command(command("global", {"--devices", "cpu*4", "--set", "train.batch.size=40"}));
   ASSERT_EQ(global.code, 0) << global.err;
   const auto all = started("each", 2, {"--set", "train.batch.per_device=10"});
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
+  expect_ended(all);
   EXPECT_TRUE(weights("each") == weights("global") && !weights("each").empty());
   EXPECT_NE(read_file(find_file(folder_ / "each", "pipeline.toml")).find("size = 40"), std::string::npos);
   const auto resumed =
       started("each", 2, {"--set", "train.batch.per_device=10", "--epochs", "3", "--resume", "--allow-change", "run.epochs"});
-  for (const auto& each : resumed) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
+  expect_ended(resumed);
 }
 
-// What they are depends on the machine: all ranks, and a run that resumes, have the same.
+// Their values depend on the machine: all ranks, and a resumed run, use the same.
 TEST_F(Ranks, MeasureTheirSharesOnceAndKeepThem) {
   std::vector<std::string> said;
   for (const Words& more : {Words{"--epochs", "1"}, Words{"--epochs", "2", "--resume", "--allow-change", "run.epochs"}}) {
     Words set = {"--set", "run.load=auto"};
     set.insert(set.end(), more.begin(), more.end());
     const auto all = started("measured", 2, set);
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit));
-      EXPECT_EQ(each->code(), 0) << each->err();
-    }
+    expect_ended(all);
     said.push_back(line_with(all[0]->err(), "load: "));
   }
   EXPECT_NE(said[0].find("(measured: "), std::string::npos) << said[0];
@@ -190,28 +190,25 @@ TEST_F(Ranks, ASignalToOneStopsAllAtTheSameStep) {
   const auto all = started("signal", 3, {"--set", "run.epochs=100000"});
   ASSERT_TRUE(all[0]->reports("train: epoch 1", kLimit)) << all[0]->err();
   all[2]->send(SIGTERM);
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 128 + SIGTERM) << each->err();
-  }
+  expect_ended(all, 128 + SIGTERM);
   EXPECT_FALSE(weights("signal").empty());
 }
 
 enum class Harm { killed, frozen, crashed, slowed, cut_off, failing };
 constexpr const char* kHarms[] = {"killed", "frozen", "crashed", "slowed", "cut off", "failing"};
 
-// What is done to a rank, and when.
+// A fault of a rank, and its time.
 struct Fault {
   int ranks = 3, victim = 1;
   Harm harm = Harm::killed;
-  double after = -1;  // seconds; -1: when the first epoch is done
-  int call = 0;       // of one that is failing: it ends at its n-th call on a file of the data or, of rank 0, of the runs too
+  double after = -1;  // seconds; -1: after the first epoch
+  int call = 0;       // for a failing rank: it ends at its n-th call on a file of the data or, on rank 0, of the runs too
   std::string text() const {
     return fmt::format("rank {} of {} {} after {} s, call {}", victim, ranks, kHarms[static_cast<int>(harm)], after, call);
   }
 };
 
-// Hosts that are namespaces, each with an address, on one bridge. Takes the privileges of root.
+// Hosts simulated by namespaces, each with an address, on one bridge. Needs root privileges.
 class Hosts {
  public:
   explicit Hosts(int count) : tag_(fmt::format("mr{}x{}", ::getpid() % 10'000, made_before++)) {
@@ -242,7 +239,7 @@ class Hosts {
     words.insert(words.begin(), "/usr/sbin/ip");
     return std::filesystem::exists(words[0]) && run_command(words).code == 0;
   }
-  static inline int made_before = 0;  // links of a host that is gone may stay for a moment
+  static inline int made_before = 0;  // links of a removed host may stay for a moment
   const std::string tag_;
   int made_ = 0;
   bool is_there_ = false;
@@ -250,20 +247,20 @@ class Hosts {
 
 class Faulty : public Ranks {
  protected:
-  // All survivors end in time, and name the victim. Whether the run came to its end, as a late or a bearable fault lets it.
+  // All survivors end in time, and name the victim. Returns whether the run completed, as after a late or harmless fault.
   bool suffer(const Fault& fault, const std::string& runs, const Words& more) const {
     const Hosts hosts(fault.harm == Harm::cut_off ? fault.ranks : 0);
     EXPECT_TRUE(fault.harm != Harm::cut_off || hosts.are_there());
-    std::vector<std::unique_ptr<RunningProgram>> all;
+    Programs all;
     for (int rank = 0; rank < fault.ranks; ++rank) {
       Words words = ranked(runs, rank, fault.ranks, more), environment;
       if (fault.harm == Harm::cut_off) {
-        // Each is a machine of its own. Together they have four replicas, with a core each: the bits depend on how many.
+        // Each rank simulates a machine. Together they have four replicas, with a core each: rounding depends on the number.
         words.insert(words.end(), {"--devices", fmt::format("cpu*{}", 4 / fault.ranks)});
         if (fault.ranks == 4) words.insert(words.begin(), {"/usr/bin/taskset", "-c", "0"});
         words.insert(words.begin(), {"/usr/sbin/ip", "netns", "exec", hosts.name(rank)});
       }
-      if (fault.harm == Harm::slowed) words.insert(words.end(), {"--wait", "60"});  // it may come late
+      if (fault.harm == Harm::slowed) words.insert(words.end(), {"--wait", "60"});  // it may be late
       if (fault.harm == Harm::failing && rank == fault.victim) environment = failing(fault, runs);
       all.push_back(std::make_unique<RunningProgram>(words, environment));
     }
@@ -309,7 +306,7 @@ class Faulty : public Ranks {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
   }
-  // Whether it came to the end of the run.
+  // Whether it reached the end of the run.
   static bool bears(const Fault& fault, int rank, RunningProgram& survivor) {
     // The patience is 4 s and ranks wait 8 s for each other at the start; the rest is for busy machines.
     const bool ended = survivor.ends(40);
@@ -331,7 +328,7 @@ TEST_F(Faulty, RankIsNamedByAllOthers) {
   }
 }
 
-// Of this process, and of all that it starts: then each of four replicas has one core, on any machine.
+// For this process and its children: then each of four replicas has one core, on any machine.
 void keep_to_two_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -355,7 +352,7 @@ Fault drawn(std::mt19937& random, double seconds, bool can_cut_off) {
   return fault;
 }
 
-// At any time, from before ranks meet to the last write; what is left behind goes on to the bits of a run without faults.
+// At any time, from before ranks meet to the last write; resuming gives exactly the results of a run without faults.
 TEST_F(Faulty, RunsGoOnToTheSameBits) {
   const char* const wish = std::getenv("MILLRACE_RANK_FAULTS");
   const char* const seed = std::getenv("MILLRACE_RANK_FAULTS_SEED");
@@ -396,16 +393,11 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   std::filesystem::copy(shapes(), other, std::filesystem::copy_options::recursive);
   const std::filesystem::path image = *std::filesystem::directory_iterator(*std::filesystem::directory_iterator(other / "train"));
   const auto expect_refusal = [&](const std::string& said) {
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1}) {
+    const Programs all = two([&](int rank) {
       const std::string data = rank == 0 ? shapes() : other.string();
-      all.push_back(std::make_unique<RunningProgram>(ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"})));
-    }
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit));
-      EXPECT_EQ(each->code(), 3);
-      EXPECT_NE(each->err().find("ranks read different data:\n  train.read" + said), std::string::npos) << each->err();
-    }
+      return ranked("data", rank, 2, {"--set", "train.read.path=" + data + "/train"});
+    });
+    expect_ended(all, 3, "ranks read different data:\n  train.read" + said);
   };
   std::filesystem::rename(image, image.parent_path() / "other.jpg");  // as many, in the same classes
   expect_refusal(".listing is ");
@@ -413,7 +405,7 @@ TEST_F(Ranks, ReadTheSameDataOrNone) {
   expect_refusal(".samples is 400 on rank 0, 399 on rank 1");
 }
 
-// The last byte of a file is another one: it has the same size, and shows the same image.
+// Changes the last byte of a file: it keeps its size, and shows the same image.
 void change_last_byte(const std::filesystem::path& path) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   file.seekg(-1, std::ios::end);
@@ -428,18 +420,13 @@ TEST_F(Ranks, HoldTheSameBytesOrNone) {
   fs::copy(shapes(), other, fs::copy_options::recursive);
   const fs::path star = *fs::directory_iterator(other / "train/star");
   const auto end = [&](const Words& more, int code, const std::string& said) {
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1}) {
+    const Programs all = two([&](int rank) {
       Words words = ranked("bytes", rank, 2, {"--set", "run.epochs=1"});
       if (rank == 1) words.insert(words.end(), {"--set", "train.read.path=" + (other / "train").string()});
       words.insert(words.end(), more.begin(), more.end());
-      all.push_back(std::make_unique<RunningProgram>(words));
-    }
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit));
-      EXPECT_EQ(each->code(), code) << each->err();
-      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
-    }
+      return words;
+    });
+    expect_ended(all, code, said);
   };
   end({"--check", "--compare-data"}, 0, "");
   for (const auto& entry : fs::directory_iterator(other / "train/circle")) change_last_byte(entry.path());
@@ -453,7 +440,7 @@ TEST_F(Ranks, HoldTheSameBytesOrNone) {
   end({}, 3, "has another size");
 }
 
-// A plugin whose descriptor says another version, in a folder of its own.
+// A plugin whose descriptor has another version, in its own folder.
 std::string with_other_version(const TemporaryFolder& folder) {
   std::string plugin =
       read_file(std::filesystem::path(tool("pipeline-run")).parent_path().parent_path() / "lib/millrace/plugins/read_folder.so");
@@ -475,20 +462,14 @@ std::string with_other_version(const TemporaryFolder& folder) {
 
 TEST_F(Ranks, RunOneVersionOrNone) {
   const std::string other = with_other_version(folder_);
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const int rank : {0, 1}) {
+  const Programs all = two([&](int rank) {
     Words words = {"/usr/bin/env", rank == 1 ? other : "NONE=1"};
     for (const std::string& word : ranked("versions", rank, 2)) words.push_back(word);
-    all.push_back(std::make_unique<RunningProgram>(words));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 2) << each->err();
-    EXPECT_NE(each->err().find("ranks run different versions of Millrace or its plugins: install the same on all machines:\n"
-                               "  plugin read_folder is 1.1 on rank 0, 9.9 on rank 1"),
-              std::string::npos)
-        << each->err();
-  }
+    return words;
+  });
+  expect_ended(all, 2,
+               "ranks run different versions of Millrace or its plugins: install the same on all machines:\n"
+               "  plugin read_folder is 1.1 on rank 0, 9.9 on rank 1");
 }
 
 TEST_F(Ranks, AResumedRunNamesPluginsOfOtherVersions) {
@@ -506,15 +487,13 @@ TEST_F(Ranks, AResumedRunNamesPluginsOfOtherVersions) {
       << resumed.err;
 }
 
-// As on machines that share no disk: rank 1 has a folder of runs of its own, in which there is nothing.
+// As on machines without a shared disk: rank 1 has its own, empty folder of runs.
 TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   const auto start = [&] {
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1}) {
+    return two([&](int rank) {
       const Words own = {"--set", fmt::format("run.folder={}{}", folder_ / "own", rank), "--set", "run.epochs=10"};
-      all.push_back(std::make_unique<RunningProgram>(ranked("apart", rank, 2, own)));
-    }
-    return all;
+      return ranked("apart", rank, 2, own);
+    });
   };
   const auto stopped = start();
   ASSERT_TRUE(stopped[0]->reports("train: epoch 3", kLimit)) << stopped[0]->err();
@@ -535,7 +514,7 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "own1/small"));
 }
 
-// As on machines that share no disk: the file is on one of them, which need not be rank 0's.
+// As on machines without a shared disk: one of them has the file, not necessarily rank 0.
 TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
   const Outcome before = run_command(command("before", {"--devices", "cpu*4", "--set", "run.epochs=1"}));
   ASSERT_EQ(before.code, 0) << before.err;
@@ -546,13 +525,12 @@ TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
       {false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; the rank that has the file
   for (const auto& [by_option, owner] : ways) {
     const std::string runs = fmt::format("sent{}{}", by_option, owner);
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1}) {
+    const Programs all = two([&](int rank) {
       const std::string path = rank == owner ? file : nowhere;
       const Words own =
           by_option ? Words{"--weights", path} : Words{"--set", fmt::format("network.weights={{file=\"{}\"}}", path)};
-      all.push_back(std::make_unique<RunningProgram>(ranked(runs, rank, 2, own)));
-    }
+      return ranked(runs, rank, 2, own);
+    });
     for (const auto& each : all) {
       ASSERT_TRUE(each->ends(kLimit));
       EXPECT_EQ(each->code(), owner < 0 ? 2 : 0) << each->err();
@@ -564,24 +542,17 @@ TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
 }
 
 TEST_F(Ranks, RunTheSameFileOrNone) {
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const int rank : {0, 1}) {
-    all.push_back(std::make_unique<RunningProgram>(
-        ranked("file", rank, 2,
-               {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank), "--set",
-                fmt::format("run.compare_replicas={}", 3 * rank)})));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 2);
-    EXPECT_NE(each->err().find("ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"
-                               "  run.compare_replicas is 0 on rank 0, 3 on rank 1\n"),
-              std::string::npos)
-        << each->err();
-  }
+  const Programs all = two([&](int rank) {
+    return ranked("file", rank, 2,
+                  {"--set", fmt::format("train.batch.size={}", 40 + rank), "--set", fmt::format("run.threads={}", 1 + rank),
+                   "--set", fmt::format("run.compare_replicas={}", 3 * rank)});
+  });
+  expect_ended(all, 2,
+               "ranks do not run the same pipeline:\n  train.batch.size is 40 on rank 0, 41 on rank 1\n"
+               "  run.compare_replicas is 0 on rank 0, 3 on rank 1\n");
 }
 
-// What a new start would find again is no reason to start again: no rank ends with the code of a lost peer.
+// A new start would repeat the error, so no rank ends with the code of a lost peer.
 TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
   struct Mistake {
     int rank, code;
@@ -593,31 +564,26 @@ TEST_F(Ranks, AMistakeOfOneEndsAllWithItsKind) {
                               {0, 3, "train.read.path=/nowhere", "'/nowhere'"},
                               {1, 2, "run.precision=tf32", "run.precision is fp32 on rank 0, tf32 on rank 1"}};
   for (const Mistake& mistake : mistakes) {
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1}) {
+    const Programs all = two([&](int rank) {
       const Words own = rank == mistake.rank ? Words{"--set", mistake.set} : Words();
-      all.push_back(std::make_unique<RunningProgram>(ranked("mistake", rank, 2, own)));
-    }
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit)) << mistake.set << each->err();
-      EXPECT_EQ(each->code(), mistake.code) << each->err();
-      EXPECT_NE(each->err().find(mistake.said), std::string::npos) << mistake.set << ": " << each->err();
-    }
+      return ranked("mistake", rank, 2, own);
+    });
+    expect_ended(all, mistake.code, mistake.said);
     const std::string other = all[static_cast<std::size_t>(1 - mistake.rank)]->err();
     const bool names_it = other.find(fmt::format("rank {} of 2 on ", mistake.rank)) != std::string::npos;
     EXPECT_TRUE(names_it || other.find("on rank 1") != std::string::npos) << other;
   }
 }
 
-// Where the launcher says who is there, and the file where the ranks meet. What is wrong with the file is elsewhere in it: a key
-// that there is not, or a line that is no TOML.
+// The launcher gives the number of ranks, and the file where the ranks meet. The mistake is elsewhere in the file: an unknown
+// key, or a line of invalid TOML.
 TEST_F(Ranks, AMistakeIsToldInTheFolderOfRunsThatTheFileNames) {
   const std::pair<const char*, const char*> mistakes[] = {{"epoch = 3\n", "has no key 'epoch'"},
                                                           {"log_every = 1,5\n", "a number has a point"}};
   for (int way = 0; way < 4; ++way) {
     const int wrong = way % 2;
     const auto& [mistake, said] = mistakes[way / 2];
-    std::vector<std::unique_ptr<RunningProgram>> all;
+    Programs all;
     for (const int rank : {0, 1}) {
       std::string text = fmt::format(kSmallPipeline, shapes());
       text.insert(text.find("[network]"), fmt::format("{}folder = \"${{env.RUNS}}\"\n", rank == wrong ? mistake : ""));
@@ -628,11 +594,7 @@ TEST_F(Ranks, AMistakeIsToldInTheFolderOfRunsThatTheFileNames) {
                                            Words{fmt::format("OMPI_COMM_WORLD_RANK={}", rank), "OMPI_COMM_WORLD_SIZE=2",
                                                  fmt::format("PMIX_NAMESPACE=job-{}", way), "RUNS=" + (folder_ / "named")}));
     }
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit)) << each->err();
-      EXPECT_EQ(each->code(), 2) << each->err();
-      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
-    }
+    expect_ended(all, 2, said);
   }
 }
 
@@ -646,41 +608,27 @@ TEST_F(Ranks, AreStartedTheSameWay) {
       {{"--resume"}, "rank 0 with none of these, rank 1 with --resume"},
       {{"--weights", file}, "rank 0 with none of these, rank 1 with --weights"}};
   for (const auto& [more, said] : wrong) {
-    std::vector<std::unique_ptr<RunningProgram>> all;
-    for (const int rank : {0, 1})
-      all.push_back(std::make_unique<RunningProgram>(ranked("way", rank, 2, rank == 1 ? more : Words())));
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit));
-      EXPECT_EQ(each->code(), 2);
-      EXPECT_NE(each->err().find(said), std::string::npos) << each->err();
-    }
+    const Programs all = two([&](int rank) { return ranked("way", rank, 2, rank == 1 ? more : Words()); });
+    expect_ended(all, 2, said);
   }
-  // Files of one name, as on disks of their own.
+  // Files of one name, as on separate disks.
   const Outcome other = run_command(command("other", {"--devices", "cpu*4", "--set", "run.seed=4"}));
   ASSERT_EQ(other.code, 0) << other.err;
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const int rank : {0, 1}) {
+  const Programs all = two([&](int rank) {
     const std::string own = find_file(folder_ / (rank == 0 ? "one" : "other"), "weights.safetensors");
-    all.push_back(std::make_unique<RunningProgram>(ranked("way", rank, 2, {"--weights", own})));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit));
-    EXPECT_EQ(each->code(), 2);
-    EXPECT_NE(each->err().find("starting from weights with checksum"), std::string::npos) << each->err();
-  }
+    return ranked("way", rank, 2, {"--weights", own});
+  });
+  expect_ended(all, 2, "starting from weights with checksum");
 }
 
 // None waits for one that has ended.
 TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
-  keep_to_two_cores();  // so that the ranks need the same
+  keep_to_two_cores();  // so that the ranks need the same memory
   const std::pair<int, std::string> ways[] = {
       {0, "warning: the run needs "}, {1, "warning: ranks 1, 2: the run needs "}, {2, "warning: rank 2: the run needs "}};
   for (const auto& [first, said] : ways) {  // the first rank that is short of memory
     const auto all = started_with_memory("check", first, "1MiB", {"--check"});
-    for (const auto& each : all) {
-      ASSERT_TRUE(each->ends(kLimit)) << each->err();
-      EXPECT_EQ(each->code(), 0) << each->err();
-    }
+    expect_ended(all);
     const std::string told = all[0]->err();
     EXPECT_TRUE(told.starts_with(said)) << told;
     EXPECT_EQ(told.find("the run needs "), told.rfind("the run needs ")) << told;
@@ -692,10 +640,7 @@ TEST_F(Ranks, ACheckTellsTheWarningsOfAllOnceAndEndsAllInGoodOrder) {
 TEST_F(Ranks, ARunTellsTheWarningsOfAllOnce) {
   keep_to_two_cores();
   const auto all = started_with_memory("warns", 1, "1MiB");
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
+  expect_ended(all);
   const std::string told = all[0]->err();
   EXPECT_NE(told.find("warning: ranks 1, 2: the run needs "), std::string::npos) << told;
   EXPECT_EQ(told.find("the run needs "), told.rfind("the run needs ")) << told;
@@ -704,60 +649,25 @@ TEST_F(Ranks, ARunTellsTheWarningsOfAllOnce) {
 // Machines may have different amounts.
 TEST_F(Ranks, EachSaysThatItsMachineHasLessMemoryThanTheRunMayTake) {
   const auto all = started_with_memory("less", 1, "4096 TiB", {"--check"});
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
+  expect_ended(all);
   const std::string told = all[0]->err();
   EXPECT_TRUE(told.starts_with("warning: ranks 1, 2: run.memory = \"4096 TiB\" is more than the ")) << told;
 }
 
 TEST_F(Ranks, DevicesOfAllHostsAreOneTable) {
-  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
-  std::vector<std::unique_ptr<RunningProgram>> all;
+  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system assigns
+  Programs all;
   for (const char* rank : {"0", "1"}) {
     all.push_back(std::make_unique<RunningProgram>(
         Words{tool("pipeline-inspect"), "devices"},
         Words{fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=" + port}));
   }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
+  expect_ended(all);
   const std::string table = all[0]->out();
   EXPECT_TRUE(table.starts_with("rank  host")) << table;
   EXPECT_NE(table.find("\n   0  "), std::string::npos) << table;
   EXPECT_NE(table.find("\n   1  "), std::string::npos) << table;
   EXPECT_EQ(all[1]->out(), "");
-}
-
-TEST_F(Ranks, LaunchersSayWhichOneAProcessIs) {
-  const std::string port = std::to_string(20'000 + ::getpid() % 12'000);  // below those that the system gives out
-  std::vector<std::unique_ptr<RunningProgram>> all;
-  for (const char* rank : {"0", "1"}) {
-    all.push_back(std::make_unique<RunningProgram>(command("torchrun", {"--devices", "cpu*2"}),
-                                                   Words{fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=localhost",
-                                                         "MASTER_PORT=" + port, "MILLRACE_JOB_KEY=x"}));
-  }
-  for (const auto& each : all) {
-    ASSERT_TRUE(each->ends(kLimit)) << each->err();
-    EXPECT_EQ(each->code(), 0) << each->err();
-  }
-  EXPECT_EQ(all[1]->err(), "");  // rank 0 speaks
-  const auto refused = [&](const Words& words, const Words& environment) {
-    RunningProgram program(words, environment);
-    EXPECT_TRUE(program.ends(kLimit));
-    EXPECT_EQ(program.code(), 2);
-    return program.err();
-  };
-  EXPECT_NE(refused(command("x", {"--processes", "2"}), {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=h"})
-                .find("--processes starts ranks itself, and this is one of 2: torchrun (RANK=0, WORLD_SIZE=2)"),
-            std::string::npos);
-  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2", "SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"})
-                .find("torchrun (RANK=0, WORLD_SIZE=2) and Slurm (SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2) contradict each other"),
-            std::string::npos);
-  EXPECT_NE(refused(command("x"), {"RANK=0", "WORLD_SIZE=2"}).find("does not say where rank 0 is: give --master HOST:PORT"),
-            std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a run's folder says of it is so: pipeline.toml, card.md, and what others make of them.
+// A run's folder describes it correctly: pipeline.toml, card.md, and later uses of them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ class RecordTest : public testing::Test {
 
 bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// The text as a card has it.
+// The text in a card's format.
 std::string in_card(const std::string& text) {
   std::string out;
   for (const char c : text) out += std::string("-_.").find(c) == std::string::npos ? std::string(1, c) : std::string("\\") + c;
@@ -58,7 +58,7 @@ TEST_F(RecordTest, NamesTheWeightsThatAnOptionBeganWith) {
   EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << pipeline_of("second");
   EXPECT_TRUE(holds(card_of("second"), "| began from | " + in_card(weights) + " |")) << card_of("second");
 
-  fs::remove_all(run_of("first"));  // a run that resumes has its weights in its checkpoint
+  fs::remove_all(run_of("first"));  // a resumed run has its weights in its checkpoint
   const Outcome resumed = run("second", {"--resume", "--epochs", "3", "--allow-change", "run.epochs"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << "though no option says it now";
@@ -107,12 +107,12 @@ TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
   ASSERT_EQ(run("first").code, 0);
   const Outcome later = run("later", {"--from", "2:1", "--weights", folder_.path() / "runs/first/latest"});
   ASSERT_EQ(later.code, 0) << later.err;
-  const std::string weights = (run_of("first") / "weights.safetensors").string();  // the link leads to other runs later
+  const std::string weights = (run_of("first") / "weights.safetensors").string();  // the link leads to later runs
   EXPECT_TRUE(holds(card_of("later"), "| began from | " + in_card(weights) + " |")) << card_of("later");
   EXPECT_TRUE(holds(card_of("later"), "| steps | 4, from step 5 to 8: 1 epoch |")) << card_of("later");
 }
 
-// A run from a folder of its own, by paths relative to it: data of a list, and a network above it.
+// A run from its own folder, with relative paths: data of a list, and a network above it.
 class RunFolderTest : public RecordTest {
  protected:
   RunFolderTest() {
@@ -127,7 +127,7 @@ class RunFolderTest : public RecordTest {
     run_ = fs::canonical(folder_.path() / "work/runs/mine/latest");
     weights_ = read_file(run_ / "weights.safetensors");
   }
-  // So many images of each class.
+  // At most `most` images of each class.
   void write_list(std::size_t most) const {
     std::ofstream list(folder_ / "work/list.csv");
     list << "file_name,label\n";
@@ -141,11 +141,9 @@ class RunFolderTest : public RecordTest {
     }
   }
   Outcome in(const std::string& folder, const Words& options) const {
-    Words words = {"/usr/bin/env", "--chdir=" + (folder_ / folder), tool("pipeline-run")};
-    words.insert(words.end(), options.begin(), options.end());
-    return run_command(words);
+    return run_command(with({"/usr/bin/env", "--chdir=" + (folder_ / folder), tool("pipeline-run")}, {}, options));
   }
-  // The last epoch once more, from the checkpoint before it.
+  // Repeats the last epoch from the checkpoint before it.
   void expect_the_same_weights(const std::string& folder, const fs::path& run, std::vector<std::string> warnings) const {
     std::vector<std::string> checkpoints;
     for (const auto& entry : fs::directory_iterator(run / "checkpoints")) {
@@ -199,7 +197,7 @@ TEST_F(RunFolderTest, MayBeMovedWithItsData) {
 
 TEST_F(RunFolderTest, OfAResumedRunSaysWhereDataHaveChanged) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "work/images")) {
-    if (entry.is_regular_file()) std::ofstream(entry.path(), std::ios::app) << ' ';  // behind the end of the image
+    if (entry.is_regular_file()) std::ofstream(entry.path(), std::ios::app) << ' ';  // after the end of the image
   }
   const Outcome resumed =
       in("work", {"mine.toml", "--devices", "cpu", "--resume", "--epochs", "3", "--allow-change", "run.epochs"});

@@ -1,4 +1,4 @@
-// pipelines/resnet50.toml as it is shipped, with a small data set and small images.
+// pipelines/resnet50.toml unchanged, with a small data set and small images.
 #include <gtest/gtest.h>
 
 #include "command.h"
@@ -18,7 +18,7 @@ Outcome resnet50(const std::string& root, const std::vector<std::string>& more) 
 }
 
 TEST(ResNet50, TrainsAndSeesEveryTestImageAndWarmsUpToTheRateOfALargeBatch) {
-  // Twice the batch that the rate is meant for: from 0.1 to 0.2 within five epochs of three steps.
+  // Twice the batch that the rate is intended for: from 0.1 to 0.2 within five epochs of three steps.
   const Outcome outcome = resnet50(shapes(), {"--json", "--set", "recipe.batch=4"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto steps = events(outcome, "step");

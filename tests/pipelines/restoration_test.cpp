@@ -1,4 +1,5 @@
 // Photographs of a user, given to networks that were trained to restore or enlarge images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>
@@ -8,7 +9,7 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::restoration_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -43,7 +44,7 @@ Pixels read_png(const std::string& file) {
   return pixels;
 }
 
-// Sixteen images of 24 x 24, of which a network sees the centre of 16 x 16.
+// Sixteen images of 24 x 24; a network sees the centre of 16 x 16.
 class Restoration : public testing::Test {
  protected:
   Restoration() {
@@ -84,13 +85,11 @@ class Restoration : public testing::Test {
     return predict(folder_ / "photos", weights, more);
   }
   Outcome predict(const std::string& data, const std::string& weights, const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out",
-                                          folder_ / "out",      "--devices", "cpu"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(with(
+        {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", folder_ / "out", "--devices", "cpu"}, {}, more));
   }
 
-  // What the network makes of an image at its own size, by a pipeline written for that.
+  // The network's output for an image at its own size, by a pipeline written for that.
   Pixels restored(const std::string& weights, const std::string& image, int height, int width) const {
     fs::remove_all(folder_ / "one");
     fs::create_directories(folder_ / "one");
@@ -132,20 +131,6 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   for (const char* file : {"out/pipeline-20x30.toml", "out/pipeline-17x13.toml"}) EXPECT_TRUE(fs::exists(folder_ / file));
   const Outcome again = run_command({tool("pipeline-run"), folder_ / "out/pipeline-20x30.toml", "--devices", "cpu"});
   EXPECT_EQ(again.code, 0) << "what was made is a pipeline like others: " << again.err;
-}
-
-TEST_F(Restoration, PicturesKeepTheFoldersOfARelativeFolder) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  write_photograph(folder_ / "photos/a/1.png", 20, 30, 1);
-  write_photograph(folder_ / "photos/2.png", 17, 13, 3);
-  const std::string relative = fs::relative(folder_.path() / "photos").string();
-  ASSERT_TRUE(fs::path(relative).is_relative());
-  for (const std::string& data : {relative, "./" + relative + "/"}) {
-    fs::remove_all(folder_.path() / "out");
-    const Outcome outcome = predict(data, weights, {});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    for (const char* picture : {"out/images/a/1.png", "out/images/2.png"}) EXPECT_TRUE(fs::exists(folder_ / picture)) << data;
-  }
 }
 
 TEST_F(Restoration, EnlargesPhotographsInsteadOfShrinkingThem) {
@@ -238,48 +223,5 @@ TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
               peak_ratio(read_png(folder_ / "out/images/1.png"), read_png(folder_ / "large/1.png")), 1e-4);
 }
 
-TEST_F(Restoration, SaysWhichTargetsCannotBeCompared) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  for (const char* folder : {"photos", "clean"}) {
-    write_photograph(folder_ / fmt::format("{}/1.png", folder), 20, 30, 1);
-    write_photograph(folder_ / fmt::format("{}/2.png", folder), 30, 20, 1);
-  }
-  const auto refused = [&](const std::string& labels) { return predict(weights, {"--labels", labels}); };
-  const Outcome sizes = refused(folder_ / "clean");
-  EXPECT_EQ(sizes.code, 2);
-  EXPECT_NE(sizes.err.find("--predict: the images are of 2 sizes, such as '"), std::string::npos) << sizes.err;
-  EXPECT_NE(sizes.err.find("with --labels, put the images of each size into a folder of their own"), std::string::npos);
-  const Outcome path = refused("path");
-  EXPECT_EQ(path.code, 2);
-  EXPECT_NE(path.err.find("--labels: 'path' is no folder: name the folder of what is to be made of the images"),
-            std::string::npos)
-      << path.err;
-  std::ofstream(folder_ / "list.csv") << "file_name\nphotos/1.png\n";
-  const Outcome list = predict(folder_ / "list.csv", weights, {"--labels", folder_ / "clean"});
-  EXPECT_EQ(list.code, 2);
-  EXPECT_NE(list.err.find("--labels: pictures are compared with those of a folder"), std::string::npos) << list.err;
-  EXPECT_FALSE(fs::exists(folder_ / "out"));
-}
-
-TEST_F(Restoration, NamesBrokenPhotographsOnce) {
-  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
-  write_photograph(folder_ / "photos/1.png", 20, 30, 1);
-  write_photograph(folder_ / "photos/3.png", 22, 30, 1);
-  std::ofstream(folder_ / "photos/2.png") << "no image";
-  const Outcome outcome = predict(weights);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("warning: 1 image could not be used"), std::string::npos) << outcome.err;
-  EXPECT_NE(read_file(folder_ / "out/quarantine-20x30.jsonl").find("photos/2.png"), std::string::npos);
-  EXPECT_FALSE(fs::exists(folder_ / "out/quarantine-22x30.jsonl"));
-  EXPECT_TRUE(fs::exists(folder_ / "out/images/1.png"));
-  EXPECT_TRUE(fs::exists(folder_ / "out/images/3.png"));
-  for (const char* photograph : {"photos/1.png", "photos/3.png"}) fs::remove(folder_ / photograph);
-  const Outcome none = predict(weights);
-  EXPECT_EQ(none.code, 3);
-  for (const std::string& said : {"--predict: no image can be read of 1; the first is '" + (folder_ / "photos/2.png"),
-                                  std::string("not a JPEG or PNG image")})
-    EXPECT_NE(none.err.find(said), std::string::npos) << none.err;
-}
-
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::restoration_test

@@ -29,7 +29,7 @@ bool within(double seconds, const std::function<bool()>& happens) {
   return true;
 }
 
-// A process that has not ended.
+// A running process.
 struct Living {
   pid_t id = 0, parent = 0, group = 0;
 };
@@ -67,7 +67,7 @@ RunningProgram::RunningProgram(const Words& words, const Words& environment) {
     for (const std::string& each : environment) ::putenv(const_cast<char*>(each.c_str()));
     become(words, folder_ / "out", folder_ / "err");
   }
-  ::setpgid(id_, id_);  // both do it: neither knows who comes first
+  ::setpgid(id_, id_);  // both do it, since the order is unknown
 }
 
 RunningProgram::~RunningProgram() {

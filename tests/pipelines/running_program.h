@@ -15,8 +15,8 @@ namespace millrace::test {
 
 using Words = std::vector<std::string>;
 
-// A program under way. All processes that it starts belong to its group, which ends with this object. Limits in seconds do not
-// count those in which the machine was paused.
+// A running program. All its child processes belong to its group, which ends with this object. Limits in seconds exclude time
+// during which the machine was paused.
 class RunningProgram {
  public:
   explicit RunningProgram(const Words& words, const Words& environment = {});  // "NAME=VALUE"
@@ -28,13 +28,13 @@ class RunningProgram {
   std::vector<pid_t> children() const;
   void send(int signal) const;         // to the program
   void send_to_all(int signal) const;  // to its whole group
-  // Until it takes signals itself: one that comes earlier ends it, as it ends any program.
+  // Waits until it handles signals; an earlier signal simply ends it.
   bool takes_signals(double seconds) const;
-  bool says(const std::string& text, double seconds);     // on standard output; false when it ends without
-  bool reports(const std::string& text, double seconds);  // the same on standard error
+  bool says(const std::string& text, double seconds);     // on standard output; false if it ends without it
+  bool reports(const std::string& text, double seconds);  // on standard error
   bool ends(double seconds);                              // within so many seconds
-  bool is_alone(double seconds) const;  // the program has ended, and within so many seconds nothing of its group lives
-  int code() const { return *code_; }   // 128 + signal when it was killed. REQUIRES: ends() was true
+  bool is_alone(double seconds) const;                    // whether the program has ended, and its group within that time
+  int code() const { return *code_; }                     // 128 + signal if it was killed. REQUIRES: ends() was true
   std::string out() const { return read_file(folder_ / "out"); }
   std::string err() const { return read_file(folder_ / "err"); }
 
@@ -45,10 +45,10 @@ class RunningProgram {
   std::optional<int> code_;
 };
 
-// The newest run in `runs`, whose folders are runs/NAME/DATE; empty: there is none.
+// The newest run in `runs`, whose folders are runs/NAME/DATE; empty if there is none.
 std::filesystem::path newest_run(const std::filesystem::path& runs);
 std::string checkpoint_name(std::uint64_t step);
-// `to` is as `from` was some time after this checkpoint, when its newest run was killed: a copy, which lies elsewhere.
+// Makes `to` a copy of `from` in its state some time after this checkpoint, as if its newest run had been killed.
 void copy_back_to(std::uint64_t step, const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace millrace::test

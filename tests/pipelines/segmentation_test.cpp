@@ -1,24 +1,24 @@
 // Pipelines that say which class each pixel has: weights of classes, figures by class, masks.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 
 #include "command.h"
 #include "millrace/detail/random.h"
 #include "running_program.h"
 
-namespace millrace::test {
+namespace millrace::test::segmentation_test {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr int kHeight = 20, kWidth = 24, kTraining = 24, kValidation = 6, kClasses = 3;
 
-// The last class is rare, and in every third image alone. Edges lie where images of half the size have theirs.
+// The last class is rare, and only in every third image. Edges match those of images of half the size.
 std::uint8_t class_at(int row, int column, int number) {
   if (number % 3 == 0 && row < 4 && column >= 20) return 2;
   return column < 8 + 2 * (number % 3) ? 0 : 1;
@@ -29,7 +29,7 @@ void write_png(const std::string& path, const std::vector<std::uint8_t>& pixels,
   std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {kHeight, kWidth, channels}});
 }
 
-// A class has a colour, and every image its own light. The upper edge is ignored.
+// Each class has a colour, and every image its own brightness. The upper edge is ignored.
 void write_pair(const std::string& folder, int number) {
   constexpr std::uint8_t kColours[kClasses][3] = {{200, 30, 40}, {20, 180, 60}, {50, 40, 210}};
   std::vector<std::uint8_t> pixels, labels;
@@ -53,7 +53,7 @@ std::vector<std::uint8_t> read_grey(const std::string& file) {
   return pixels;
 }
 
-// The colours of a picture with a palette.
+// The colours of a palette image.
 std::vector<std::uint8_t> read_rgb(const std::string& file) {
   png_image info{};
   info.version = PNG_IMAGE_VERSION;
@@ -102,7 +102,7 @@ class Segmentation : public testing::Test {
   struct Trained {
     Outcome outcome;
     fs::path folder;
-    std::vector<double> weights;  // of classes, as the run's copy of the file says
+    std::vector<double> weights;  // class weights, from the run's copy of the file
   };
   Trained train(const std::string& text = "", const std::vector<std::string>& more = {}) {
     fs::remove_all(folder_ / "runs");
@@ -167,26 +167,6 @@ TEST_F(Segmentation, AGraphAloneHasTheWeightsOfTheTrainingGraph) {
   EXPECT_EQ(events(alone, "validate").at(0).at("loss"), events(trained.outcome, "validate").back().at("loss"));
 }
 
-TEST_F(Segmentation, TellsWhatEachClassWasPredictedAs) {
-  const Trained trained = train();
-  std::istringstream rows(read_file(trained.folder / "confusion.csv"));
-  std::string row;
-  std::getline(rows, row);
-  EXPECT_EQ(row, "graph,epoch,class,predicted,count,share\r");
-  double all = 0, right = 0;
-  int count = 0;
-  for (; std::getline(rows, row); ++count) {
-    const std::size_t last = row.rfind(','), before = row.rfind(',', last - 1);
-    const double pixels = std::stod(row.substr(before + 1));
-    all += pixels;
-    if (count % (kClasses + 1) == 0) right += pixels;
-  }
-  EXPECT_EQ(count, kClasses * kClasses);
-  const auto validate = events(trained.outcome, "validate").back();
-  EXPECT_DOUBLE_EQ(right / all, validate.at("accuracy").get<double>());
-  EXPECT_NE(read_file(trained.folder / "classes.csv").find("validate,12,\"c, rare\","), std::string::npos);
-}
-
 TEST_F(Segmentation, MasksAreWhatTheFiguresWereMadeOf) {
   const Trained trained = train();
   const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
@@ -197,50 +177,6 @@ TEST_F(Segmentation, MasksAreWhatTheFiguresWereMadeOf) {
   for (int number = 0; number < kValidation; ++number) {
     EXPECT_EQ(read_grey(folder_ / fmt::format("masks/{:02}.png", number)).size(), 10U * 12U);
   }
-}
-
-TEST_F(Segmentation, MasksAndOverlaysHaveTheSizeOfTheirFile) {
-  const Trained trained = train();
-  const auto predict = [&](const std::string& more) {
-    const std::string toml = file("[predict.write_masks]\nsize = \"source\"\nfolder = \"" + (folder_ / "masks") + "\"\n" + more);
-    return run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder="});
-  };
-  const Outcome ids = predict("");
-  ASSERT_EQ(ids.code, 0) << ids.err;
-  for (int number = 0; number < kValidation; ++number) {
-    const std::vector<std::uint8_t> mask = read_grey(folder_ / fmt::format("masks/{:02}.png", number));
-    ASSERT_EQ(mask.size(), std::size_t{kHeight * kWidth});
-    int right = 0;
-    for (int i = 0; i < kHeight * kWidth; ++i)
-      right += mask[static_cast<std::size_t>(i)] == class_at(i / kWidth, i % kWidth, number);
-    EXPECT_GT(right, 0.9 * kHeight * kWidth) << number;
-  }
-  const Outcome overlay = predict("picture = \"overlay\"\n");
-  EXPECT_EQ(overlay.code, 0) << overlay.err;
-}
-
-// A kernel of one pixel sees the same in a mirror image.
-TEST_F(Segmentation, MirrorImagesDoNotChangeTheFiguresOfASymmetricNetwork) {
-  const Trained trained = train();
-  const auto validate = [&](const std::string& test_time, const std::string& how) {
-    return run_command({tool("pipeline-run"), file(), how, "--graph", "validate", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder=", "--set",
-                        "validate.forward.test_time=" + test_time, "--set", "network.preprocessing=mine"});
-  };
-  const Outcome plain = validate("none", "--json"), mirrored = validate("flip", "--json");
-  ASSERT_EQ(plain.code, 0) << plain.err;
-  ASSERT_EQ(mirrored.code, 0) << mirrored.err;
-  const auto one = events(plain, "validate").at(0), both = events(mirrored, "validate").at(0);
-  const double loss = one.at("loss");
-  EXPECT_NEAR(both.at("loss").get<double>(), loss, 1e-5 * loss);
-  for (const char* figure : {"accuracy", "mean_iou"}) EXPECT_EQ(both.at(figure), one.at(figure)) << figure;
-  const Outcome shifted = validate("flip_translate", "--check");
-  EXPECT_EQ(shifted.code, 2);
-  EXPECT_NE(shifted.err.find("test_time = \"flip_translate\": the network's output is a map: it is summed over the image and its "
-                             "mirror image, not over shifted ones"),
-            std::string::npos)
-      << shifted.err;
 }
 
 TEST_F(Segmentation, WeightsHandOnTheColoursOfTheirClasses) {
@@ -287,10 +223,8 @@ TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {
   const std::string weights = (trained.folder / "weights.safetensors").string();
   const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
   const auto alone = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), toml,    "--graph", "validate",   "--check",
-                                          "--weights",          weights, "--set",   "run.folder="};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_command(arguments);
+    return run_command(
+        with({tool("pipeline-run"), toml, "--graph", "validate", "--check", "--weights", weights}, {"run.folder="}, more));
   };
   const Outcome counted = alone({"--set", R"(validate.read.classes=[{name="a"}, {name="b", ids=[1, 9]}, {name="c, rare"}])",
                                  "--set", "validate.read.ignored=[]"});
@@ -338,25 +272,5 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) 
   EXPECT_TRUE(fs::exists(folder_ / "o/masks/00.png"));
 }
 
-TEST_F(Segmentation, PredictionsBesideLabelImagesInShardsHaveTheFiguresOfTheValidation) {
-  const Trained trained = train();
-  const nlohmann::json there = events(trained.outcome, "validate").back();
-  const Outcome packed = run_command({tool("pipeline-data"), "pack", file(), "--graph", "validate", "--out", folder_ / "shards"});
-  ASSERT_EQ(packed.code, 0) << packed.err;
-  const auto predict = [&](const std::string& data) {
-    return run_command({tool("pipeline-run"), "--predict", data, "--labels", "shards", "--weights",
-                        (trained.folder / "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu", "--json"});
-  };
-  const Outcome outcome = predict(folder_ / "shards");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto here = events(outcome, "validate").at(0);
-  for (const char* key : {"samples", "loss", "accuracy", "mean_iou"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
-  EXPECT_TRUE(fs::exists(folder_ / "o/evaluation/classes.csv"));
-  std::ofstream(folder_ / "list.csv") << "file_name\nval/images/00.png\n";
-  const Outcome refused = predict(folder_ / "list.csv");
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("--labels: a list names no label images: name two folders, "), std::string::npos) << refused.err;
-}
-
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::segmentation_test

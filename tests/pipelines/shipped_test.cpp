@@ -4,7 +4,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::shipped_test {
 namespace {
 
 // Keys of --set that make a pipeline small.
@@ -60,7 +60,7 @@ TEST_F(ShippedPipelines, AreInOrderGraphByGraph) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs")) << "a check makes nothing";
 }
 
-// As they are but for sizes: two steps, the validation after them, and the figure by which the best weights are chosen.
+// Unchanged except sizes: two steps, the validation after them, and the metric of the best weights.
 TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
   const std::vector<Shipped> small = {{"unet_camvid", {"image.height=28", "image.width=48"}},
                                       {"segnet_basic_camvid", {"image.height=20", "image.width=32"}},
@@ -87,4 +87,4 @@ TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::shipped_test

@@ -1,5 +1,4 @@
-// Tasks as a new user states them: where the data lie, and no more than that. Each is run as one command, and trains and
-// validates.
+// Tasks as new users describe them: only the location of the data. Each is run as one command, and trains and validates.
 // Long because each kind of data that users have is a test.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,7 +10,7 @@
 
 #include "pairs_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::short_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,7 +34,7 @@ class ShortFiles : public testing::Test {
                              "train.read.limit=48", "validate.read.limit=40"});
     return run("classify", more, options);
   }
-  // Names classes by their values: a file is shorter than a list of tables in a command.
+  // Names classes by their values, in a file, since a list of tables is too long for a command.
   std::string segment(const std::string& path, const std::string& more = "") const {
     const std::string file = folder_ / "segment.toml";
     std::ofstream(file) << fmt::format(
@@ -45,7 +44,7 @@ class ShortFiles : public testing::Test {
     return file;
   }
   std::string runs() const { return folder_ / "runs"; }
-  // FOLDER with so many classes of drawn shapes, a folder each.
+  // FOLDER with `count` classes of drawn shapes, a folder each.
   std::string few_classes(std::size_t count) const {
     const fs::path to = folder_.path() / fmt::format("classes-{}", count);
     std::size_t copied = 0;
@@ -76,7 +75,7 @@ class ShortFiles : public testing::Test {
     EXPECT_FALSE(find_file(runs(), "best.safetensors").empty());
   }
 
-  // What validation leaves of itself.
+  // The files of validation.
   void expect_written(const Words& files) const {
     for (const std::string& file : files) EXPECT_FALSE(find_file(runs(), file).empty()) << file;
   }
@@ -105,8 +104,8 @@ TEST_F(ShortFiles, LeaveOutTopFiveBelowSixClasses) {
   EXPECT_NE(best.err.find("[validate] has no figure 'top5'; it reports loss, accuracy"), std::string::npos) << best.err;
 }
 
-// With 20 of 28 images "ok" the best accuracy is that of weights that say "ok" to everything. All images are one here, so that
-// no weights can tell them apart.
+// With 20 of 28 images "ok", weights that always predict "ok" have the best accuracy. All images are identical here, so no
+// weights can distinguish them.
 TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredicted) {
   const fs::path image = *fs::directory_iterator(*fs::directory_iterator(few_classes(1)));
   const std::string data = folder_ / "screws";
@@ -124,14 +123,15 @@ TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredic
   EXPECT_EQ(pass.at("recall." + only), 1);
   EXPECT_EQ(pass.at("recall." + std::string(only == "ok" ? "scratch" : "ok")), 0);
   EXPECT_NE(outcome.err.find("mean accuracy 50.00 %  all as '" + only + "'"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
-                                         "best weights so far too, those of step 1 by validate.mean_accuracy",
-                                         only)),
-            std::string::npos)
+  EXPECT_NE(
+      outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
+                                   "best weights so far too, those of step 1 by validate.mean_accuracy",
+                                   only)),
+      std::string::npos)
       << outcome.err;
 }
 
-// What an evaluation writes into its files can be named where a run looks at a figure.
+// Metrics in an evaluation's files can be named wherever a run uses a metric.
 TEST_F(ShortFiles, NameEachFigureThatAnEvaluationWrites) {
   const std::string three = few_classes(3), pairs = folder_ / "pairs", numbers = list("round,odd", false);
   const std::string first = fs::directory_iterator(three)->path().filename();
@@ -143,19 +143,22 @@ TEST_F(ShortFiles, NameEachFigureThatAnEvaluationWrites) {
   for (const std::string figure : {"mean_accuracy", "mean_precision", "mean_f1", "calibration_error"}) {
     EXPECT_EQ(check("classify", classes, figure).code, 0) << figure;
   }
-  for (const std::string figure : {"recall.", "precision.", "f1.", "iou."}) EXPECT_EQ(check("classify", classes, figure + first).code, 0);
+  for (const std::string figure : {"recall.", "precision.", "f1.", "iou."})
+    EXPECT_EQ(check("classify", classes, figure + first).code, 0);
   const std::string wrong = check("classify", classes, "recall.nothing").err;
-  EXPECT_NE(wrong.find("it reports loss, accuracy, mean_accuracy, mean_precision, mean_f1, calibration_error, and recall, precision, "
-                       "f1 and iou of a class, as 'recall."),
-            std::string::npos)
+  EXPECT_NE(
+      wrong.find("it reports loss, accuracy, mean_accuracy, mean_precision, mean_f1, calibration_error, and recall, precision, "
+                 "f1 and iou of a class, as 'recall."),
+      std::string::npos)
       << wrong;
   draw_pairs(pairs, 20, 48, 48, 3);
   for (const std::string figure : {"psnr", "ssim", "mean_psnr"}) {
     EXPECT_EQ(check("restore", {"data.path=" + pairs + "/images", "network.depth=4"}, figure).code, 0) << figure;
   }
-  const Words columns = {"data.path=" + numbers, R"(data.columns=["round", "odd"])", "data.held_out=0.5", "network.use=quickstart",
-                         "image.side=32"};
-  for (const std::string figure : {"mae.odd", "r2.round", "mean_r2"}) EXPECT_EQ(check("regress", columns, figure).code, 0) << figure;
+  const Words columns = {"data.path=" + numbers, R"(data.columns=["round", "odd"])", "data.held_out=0.5",
+                         "network.use=quickstart", "image.side=32"};
+  for (const std::string figure : {"mae.odd", "r2.round", "mean_r2"})
+    EXPECT_EQ(check("regress", columns, figure).code, 0) << figure;
   for (const std::string figure : {"f1.odd", "average_precision.round", "exact_match", "mean_average_precision"}) {
     EXPECT_EQ(check("labels", columns, figure).code, 0) << figure;
   }
@@ -169,9 +172,9 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   for (int removed = 0; removed < 20; ++removed) fs::remove(*fs::directory_iterator(data / names[1]));
   const auto trained = [&](const std::string& written) {
     fs::remove_all(runs());
-    return run("classify", {"data.path=" + data.string(), "network.use=quickstart", "image.side=32", "image.short=40",
-                            "data.held_out=0.25",
-                            "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
+    return run("classify",
+               {"data.path=" + data.string(), "network.use=quickstart", "image.side=32", "image.short=40", "data.held_out=0.25",
+                "train.forward_backward.loss={ type = \"cross_entropy\", class_weights = " + written + " }"});
   };
   const auto losses = [&](const std::string& written) {
     const Outcome outcome = trained(written);
@@ -194,7 +197,7 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   EXPECT_NE(text.err.find("'class_weights." + names[0] + "' must be a number"), std::string::npos) << text.err;
 }
 
-// Images for validation that are named beside the path take the place of those that are found, and of those that are held out.
+// Validation images named next to the path replace those that are found or held out.
 TEST_F(ShortFiles, ValidateOnWhatIsNamedBesideThePath) {
   const Outcome nowhere = classify(shapes(), {"data.validate=nowhere"});
   EXPECT_EQ(nowhere.code, 3);
@@ -244,51 +247,7 @@ TEST_F(ShortFiles, ClassifyShards) {
   EXPECT_NE(mixed.err.find("/train-shard-[0-9]*.tar"), std::string::npos) << mixed.err;
 }
 
-TEST_F(ShortFiles, KnowPartsByOtherNames) {
-  const std::pair<const char*, const char*> names[] = {
-      {"train2017", "val2017"}, {"seg_train", "seg_test"}, {"trainset", "testset"}, {"Training", "eval"}};
-  for (const auto& [train, validate] : names) {
-    const fs::path folder = folder_ / train;
-    fs::create_directories(folder);
-    fs::create_directory_symlink(fs::path(shapes()) / "train", folder / train);
-    fs::create_directory_symlink(fs::path(shapes()) / "test", folder / validate);
-    const Outcome outcome = classify(folder, {}, {"--quiet", "--check"});
-    EXPECT_EQ(outcome.code, 0) << train << outcome.err;
-    EXPECT_EQ(outcome.err.find("warning"), std::string::npos) << train << outcome.err;
-  }
-  for (const char* fold : {"fold1", "fold2"}) {
-    fs::create_directories(folder_ / "folds");
-    fs::create_directory_symlink(fs::path(shapes()) / "train", fs::path(folder_ / "folds") / fold);
-  }
-  const Outcome folds = classify(folder_ / "folds", {}, {"--quiet", "--check"});
-  EXPECT_NE(folds.err.find("its classes are 'fold1', 'fold2', which are parts of a data set"), std::string::npos) << folds.err;
-}
-
-TEST_F(ShortFiles, TellNamesApartThatLookEqual) {
-  const fs::path two = few_classes(2), root = folder_ / "root", first = fs::directory_iterator(two)->path().filename();
-  for (const auto& [part, name] : {std::pair("train", "caf\xc3\xa9"), std::pair("val", "cafe\xcc\x81")}) {
-    fs::create_directories(root / part);
-    fs::copy(two, root / part, fs::copy_options::recursive);
-    fs::rename(root / part / first, root / part / name);
-  }
-  const Outcome outcome = classify(root, {}, {"--quiet", "--check"});
-  EXPECT_NE(outcome.err.find("is 'cafe\\xcc\\x81' here and 'caf\\xc3\\xa9' in [train]"), std::string::npos) << outcome.err;
-}
-
-TEST_F(ShortFiles, WarnOfCopiesThatAreHeldOut) {
-  const fs::path folder = few_classes(2);
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) files.push_back(entry.path());
-  }
-  for (const fs::path& file : files) fs::copy(file, file.parent_path() / ("Copy of " + file.filename().string()));
-  const Outcome outcome =
-      classify(folder, {"data.held_out=0.25", "train.read.limit=1000", "validate.read.limit=1000"}, {"--quiet", "--check"});
-  EXPECT_NE(outcome.err.find("files that were compared are in [train] too, such as '"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("take the copies out"), std::string::npos) << outcome.err;
-}
-
-// Bus, car, train; and an archive beside the folders.
+// Bus, car, train; and an archive next to the folders.
 TEST_F(ShortFiles, ClassifyAFolderOfWhichOneClassIsCalledTrain) {
   const std::string folder = few_classes(3);
   fs::rename(fs::directory_iterator(folder)->path(), fs::path(folder) / "train");
@@ -312,7 +271,7 @@ TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   const Outcome none = classify(few, {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_NE(none.err.find("the network wants 3"), std::string::npos) << none.err;
-  const std::string others = few_classes(10);  // as many, of which one has another name
+  const std::string others = few_classes(10);  // as many, one with another name
   fs::rename(fs::directory_iterator(others)->path(), fs::path(others) / "another");
   const Outcome ten = classify(others, {}, {"--quiet", "--weights", weights});
   ASSERT_EQ(ten.code, 0) << ten.err;
@@ -374,7 +333,7 @@ TEST_F(ShortFiles, SegmentInTheUsualLayouts) {
   expect_trained(run(segment(streets.string()), {}), 4);
 }
 
-// VOC: folders of all images, also of those without masks, and lists of those of each part.
+// VOC: folders of all images, including those without masks, and lists for each part.
 TEST_F(ShortFiles, SegmentPartsThatListsName) {
   const fs::path voc = folder_.path() / "voc", drawn = folder_.path() / "drawn", lists = voc / "ImageSets/Segmentation";
   draw_pairs(drawn.string(), 24, 16, 24, 3);
@@ -454,7 +413,7 @@ TEST_F(ShortFiles, LearnSeveralLabelsAndNumbers) {
   }
 }
 
-// What is known of the images that were validated on is measured again from the weights alone.
+// Measures the validation images again from the weights alone.
 TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
   const std::string path = list("round,odd", false);
   std::istringstream rows(read_file(path));
@@ -473,19 +432,9 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
                    30);
     const fs::path evaluation = find_file(fs::path(runs()) / base, "figures.csv").parent_path(), out = folder_.path() / "out";
     const auto measure = [&](const Words& more) {
-      Words words = {tool("pipeline-run"),
-                     "--predict",
-                     folder_ / "val.csv",
-                     "--quiet",
-                     "--out",
-                     out.string(),
-                     "--devices",
-                     "cpu",
-                     "--weights",
-                     evaluation.parent_path().string(),
-                     "--labels"};
-      words.insert(words.end(), more.begin(), more.end());
-      return run_command(words);
+      return run_command(with({tool("pipeline-run"), "--predict", folder_ / "val.csv", "--quiet", "--out", out.string(),
+                               "--devices", "cpu", "--weights", evaluation.parent_path().string(), "--labels"},
+                              {}, more));
     };
     const Outcome measured = measure({"column"});
     ASSERT_EQ(measured.code, 0) << measured.err;
@@ -501,29 +450,6 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
   }
 }
 
-// A validation that writes an evaluation is looked at as any other.
-TEST_F(ShortFiles, SayWhatIsDoubtfulOfTheirValidation) {
-  const Words set = {"data.train=" + shapes() + "/test", "data.validate=" + shapes() + "/test", "network.use=quickstart",
-                     "image.side=32"};
-  const Outcome outcome = run("classify", set, {"--quiet", "--check"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("are in [train] too"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(": no mistakes found, 1 warning\n"), std::string::npos) << outcome.err;
-  const std::size_t told = outcome.err.rfind("\n1 warning, as on standard error\n");
-  EXPECT_LT(outcome.err.find("  in all"), told) << "last, where they are seen: " << outcome.err;
-  EXPECT_NE(outcome.err.find("are in [train] too", told), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("  decode_image takes a random part of 50 to 100 % of each image's area: "), std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(outcome.err.find("cut out of their middle"), std::string::npos) << "the margin follows the side: " << outcome.err;
-  Words wide = set;
-  wide.emplace_back("image.short=64");
-  const Outcome cut = run("classify", wide, {"--quiet", "--check"});
-  EXPECT_NE(cut.err.find("images are made 64 pixels high or wide and 32 x 32 are cut out of their middle, so that the network "
-                         "sees at most 25 % of each"),
-            std::string::npos)
-      << cut.err;
-}
-
 TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
   const Words set = {"data.path=" + shapes(), "network.use=quickstart", "image.height=24", "image.width=32"};
   const Outcome outcome = run("classify", set, {"--check"});
@@ -534,7 +460,7 @@ TEST_F(ShortFiles, TakeImagesThatAreNoSquares) {
   EXPECT_NE(both.err.find("image.height"), std::string::npos) << both.err;
 }
 
-// Kaggle's test, whose labels are secret.
+// Kaggle's test set, whose labels are secret.
 TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
   const fs::path folder = folder_ / "kaggle", classes = few_classes(2);
   fs::create_directories(folder / "test");
@@ -559,7 +485,7 @@ TEST_F(ShortFiles, NameASecondFolderForValidation) {
   EXPECT_EQ(outcome.err.find("' alone validates"), std::string::npos) << "a test set is for later: " << outcome.err;
 }
 
-// A base file keeps a part for validation, which belongs to the data all the same.
+// A base file keeps a part for validation, which still belongs to the data.
 TEST_F(ShortFiles, LookAtAllOfTheirData) {
   const fs::path classes = few_classes(2);
   const auto count = [&](const Words& options) {
@@ -608,7 +534,7 @@ TEST_F(ShortFiles, SayWhatIsNoDataSet) {
   }
 }
 
-// What is asked for is said, in a line.
+// Requests are reported in one line.
 TEST_F(ShortFiles, SayWhatTheyNeed) {
   const std::vector<std::tuple<std::string, Words, std::string>> mistakes = {
       {"classify",
@@ -644,12 +570,21 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
     EXPECT_EQ(outcome.code, 2) << text;
     EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
   }
+  // Near is what the files below have, not what the same file has.
+  std::ofstream(folder_ / "below.toml") << "extends = \"classify\"\n[data]\nmine_too = 1\n";
+  std::ofstream(folder_ / "mine.toml")
+      << "extends = \"below.toml\"\n[data]\npath = \"x\"\nmine_tooo = 1\nhelt_out = 0.5\nhelt_outt = 0.5\n";
+  const std::string both = run(folder_ / "mine.toml", {}).err;
+  EXPECT_NE(both.find("'mine_tooo' in [data] is new, and nothing refers to it; nearest is 'mine_too'"), std::string::npos)
+      << both;
+  EXPECT_NE(both.find("'helt_outt' in [data] is new, and nothing refers to it; nearest is 'held_out'"), std::string::npos)
+      << both;
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
   EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
 }
 
-// A network that makes nothing that the base file can compare is named before the base file.
+// Names a network whose output the base file cannot compare, before naming the base file.
 TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
   draw_pairs(folder_ / "scenes", 20, 16, 24, 3);
   const Outcome classifier = run(segment(folder_ / "scenes"), {"network.use=quickstart", "network.filters=unset"});
@@ -658,7 +593,7 @@ TEST_F(ShortFiles, NameTheNetworkThatDoesNotFit) {
   EXPECT_NE(classifier.err.find("numbers for a whole image, as classifiers do"), std::string::npos) << classifier.err;
 }
 
-// A mistake in a value is one of the option, or of the line, that has given it, and not of the base file that uses it.
+// A mistake in a value is reported at the option or line that sets it, and not at the base file that uses it.
 TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
       {{"data.path=/nowhere"}, ": --set data.path, used in "},
@@ -705,9 +640,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
 TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
   const std::string file = folder_ / "mine.toml";
   const auto make = [&](const Words& set) {
-    Words words = {tool("pipeline-inspect"), "classify", "--new", file};
-    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-    return run_command(words);
+    return run_command(with({tool("pipeline-inspect"), "classify", "--new", file}, set));
   };
   EXPECT_NE(make({"data.path=x", "run.epohs=2"}).err.find("[run] has no key 'epohs'"), std::string::npos);
   EXPECT_FALSE(fs::exists(file)) << "nothing is written where a mistake is";
@@ -735,7 +668,7 @@ TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {
   }
 }
 
-// A part that is there and cannot be read is not absent: a tenth of the others must not validate in its place.
+// An unreadable part is not absent: a tenth of the others must not be used for validation instead.
 TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   const fs::path folder = folder_ / "set", val = folder / "val";
   fs::create_directories(folder);
@@ -751,7 +684,7 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   refused(
       "set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
       "without it a share of '");
-  std::ofstream(val) << "../sets/val";  // what git makes of a link where a system has none
+  std::ofstream(val) << "../sets/val";  // git's replacement for a link on systems without links
   refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
   std::ofstream(folder / "val.tar") << "x";
   refused("set/val.tar' is an archive: unpack it, or name it itself. It seems to hold images for validation");
@@ -772,25 +705,7 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which leads nowhere"), std::string::npos) << masks.err;
 }
 
-// A competition's folder: train.csv beside train_images; or one list beside one folder.
-TEST_F(ShortFiles, NameTheListThatLiesBesideItsImages) {
-  const fs::path folder = folder_ / "eyes";
-  for (const char* name : {"train_images/a.jpg", "test_images/b.jpg", "train.csv", "test.csv", "sample_submission.csv",
-                           "other/images/a.jpg", "other/labels.csv"}) {
-    fs::create_directories((folder / name).parent_path());
-    std::ofstream(folder / name) << "x";
-  }
-  const std::pair<std::string, std::string> said[] = {{folder, "train.csv"}, {folder / "other", "labels.csv"}};
-  for (const auto& [path, list] : said) {
-    const Outcome outcome = classify(path, {}, {"--quiet", "--check"});
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find(fmt::format("'{0}/{1}' is a list beside it: data.path = \"{0}/{1}\" reads it", path, list)),
-              std::string::npos)
-        << outcome.err;
-  }
-}
-
-// What the message above asks for: keys of a list for all parts.
+// As the message above proposes: keys of a list for all parts.
 TEST_F(ShortFiles, TakeKeysOfListsForAllParts) {
   const fs::path folder = folder_ / "eyes";
   fs::create_directories(folder / "train_images");
@@ -841,6 +756,16 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
   };
   check(laid_out("capital", "Images", "Ground_Truth"));
   check(laid_out("carvana", "train_images", "train_masks"));
+  const std::string behind = laid_out("behind", "images_train", "labels_train");
+  expect_trained(run(segment(behind), {}), 2);  // a tenth
+  laid_out("behind", "img_val", "mask_val");
+  const Outcome both = run(segment(behind), {});
+  ASSERT_EQ(both.code, 0) << both.err;
+  EXPECT_EQ(events(both, "validate").at(0).at("samples"), 20) << "all of img_val, which are those of training here";
+  const Outcome nnunet = run(segment(laid_out("nnunet", "imagesTr", "labelsTr")), {});
+  EXPECT_EQ(nnunet.code, 2);
+  EXPECT_NE(nnunet.err.find("is laid out for nnU-Net, whose images are named after their channels"), std::string::npos)
+      << nnunet.err;
   const std::string labelme = laid_out("labelme", "JPEGImages", "SegmentationClassPNG");
   fs::create_directories(labelme + "/SegmentationClass");
   std::ofstream(labelme + "/SegmentationClass/0.npy") << "x";
@@ -850,4 +775,4 @@ TEST_F(ShortFiles, SegmentUnderNamesOfOtherTools) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::short_files_test

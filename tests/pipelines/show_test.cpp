@@ -1,4 +1,4 @@
-// pipeline-data show where stages after `batch` change the images.
+// pipeline-data show if stages after `batch` change the images.
 #include <gtest/gtest.h>
 #include <png.h>
 #include <png_file.h>
@@ -17,11 +17,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Pixels of a sheet of 32 x 32 images, which are drawn eight times as large: its margin, an image, and from one to the next.
+// Pixels of a sheet of 32 x 32 images, enlarged eight times: its margin, an image, and the distance between images.
 constexpr int kMargin = 40, kSide = 256, kPitch = 288;
 constexpr std::size_t kPixels = std::size_t{kSide} * kSide;
 
-// One black and one white image, in a batch that is mixed by this rule.
+// One black and one white image, in a batch mixed by this rule.
 std::string mixed_file(const TemporaryFolder& folder, const std::string& rule) {
   for (const auto& [name, level] : {std::pair{"black", 0}, std::pair{"white", 255}}) {
     std::vector<std::uint8_t> pixels(32 * 32 * 3, static_cast<std::uint8_t>(level));
@@ -51,7 +51,7 @@ struct Sheet {
     png_image_finish_read(&info, nullptr, pixels.data(), 0, nullptr);
   }
   int at(int y, int x) const { return pixels[3 * (static_cast<std::size_t>(y) * info.width + static_cast<std::size_t>(x))]; }
-  // The levels in the square of the cell in this column of the first row.
+  // The levels in the square of the first row's cell in this column.
   std::multiset<int> levels(int column) const {
     std::multiset<int> found;
     for (int y = 0; y < kSide; ++y) {
@@ -95,7 +95,7 @@ TEST(ContactSheet, PastesARectangleOfTheOtherImage) {
   EXPECT_EQ(white.count(0), black.count(255)) << "the same rectangle";
 }
 
-// The stream hash of each of two epochs, which are of one batch each.
+// The stream hash of each of two epochs of one batch.
 std::vector<std::uint64_t> run_hashes(const std::string& file, std::vector<std::string> more) {
   more.insert(more.begin(), {tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "run.epochs=2"});
   const Outcome outcome = run_command(more);

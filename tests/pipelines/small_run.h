@@ -1,4 +1,4 @@
-// A run of two epochs on the drawn shapes, for tests of runs that are divided among processes.
+// A run of two epochs on the drawn shapes, for tests of runs distributed over processes.
 #pragma once
 
 #include <fmt/format.h>
@@ -41,8 +41,7 @@ size = 50
 last = "keep"
 )";
 
-
-// Where {} stand, layers may be put in.
+// {} is a place for additional layers.
 constexpr const char* kSmallNetwork = R"(input  = {{ channels = 3, height = 32, width = 32 }}
 layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
            {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]

@@ -1,4 +1,4 @@
-// Runs whose standard error is full, closed or gone: nothing but what they say is lost.
+// Runs whose standard error is full, closed or gone: only their messages are lost.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -6,10 +6,10 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::standard_error_test {
 namespace {
 
-// The command in a shell, with this after it.
+// The command in a shell, followed by redirections.
 std::vector<std::string> with(const std::string& redirections, const std::vector<std::string>& words) {
   std::vector<std::string> all = {"/bin/sh", "-c", "exec \"$@\" " + redirections, "sh"};
   all.insert(all.end(), words.begin(), words.end());
@@ -53,7 +53,7 @@ TEST(StandardError, ASignalIsTakenWithoutIt) {
   EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty());
 }
 
-// A full disk behind standard output is told; a reader that has seen enough is not.
+// A full disk behind standard output is reported; a reader that has closed the pipe is not.
 TEST(StandardOutput, MayBeFullAndThenTheProgramFails) {
   const TemporaryFolder folder;
   std::vector<std::string> check = small_run(folder, "1");
@@ -85,4 +85,4 @@ TEST(ReportPage, ThatCannotBeWrittenIsNoFaultOfTheData) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::standard_error_test

@@ -12,14 +12,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// quickstart.toml, made small: 4 steps an epoch.
+// quickstart.toml, made small: 4 steps per epoch.
 Outcome run(const std::string& folder, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) {
-  std::vector<std::string> words = {
-      tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
-      "run.folder=" + folder};
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes(), "--set",
+                           "run.folder=" + folder},
+                          set, options));
 }
 
 std::vector<NamedTensor> tensors(const std::string& folder, const std::string& name) {
@@ -31,13 +28,13 @@ bool equal(const std::vector<NamedTensor>& a, const std::vector<NamedTensor>& b)
                     [](const NamedTensor& x, const NamedTensor& y) { return x.name == y.name && x.values == y.values; });
 }
 
-// With a rate of 0 no pass is better than the first one.
+// With a rate of 0 no pass improves on the first one.
 const std::vector<std::string> kStandsStill = {"run.epochs=50", "train.optimizer.learning_rate=0",
                                                "train.optimizer.weight_decay=0", "stop.figure=validate.loss", "stop.patience=2"};
 
 TEST(Stop, PatienceEndsARunThatNoLongerImproves) {
   const TemporaryFolder folder;
-  // Without batch normalisation, whose statistics would go on changing.
+  // Without batch normalisation, whose statistics would keep changing.
   std::ofstream(folder / "plain.toml") << R"(
 input  = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
 layers = [ { op = "global_average_pool" }, { name = "fc", op = "linear", out = "${classes}" } ]
@@ -88,8 +85,8 @@ TEST(Stop, MaxTimeEndsARun) {
   EXPECT_LT(events(outcome, "end").at(0).at("step"), 400000);
 }
 
-// Half a pass was once left in the figures and in the files of the pass that closes the run. The clock strikes in the pass over
-// 80 times the test images, or before it where the machine is busy.
+// Half a pass once remained in the metrics and files of the run's closing pass. Time runs out in the pass over 80 times the test
+// images, or earlier on a busy machine.
 TEST(Stop, APassThatTheClockMeetsCountsEachImageOnce) {
   const TemporaryFolder folder;
   std::string sources;
@@ -153,8 +150,8 @@ TEST(Best, IsTheSameWithTwoProcesses) {
   EXPECT_TRUE(equal(best("1"), best("2")));
 }
 
-// It was once in no file: only the passes at boundaries said what is best. The run stops at an epoch's end, where a checkpoint is
-// already written when the last pass says that it is the best one.
+// It was once in no file: only passes at boundaries decided the best. The run stops at an epoch's end, when a checkpoint is
+// already written before the last pass turns out to be the best.
 TEST(Best, IsWhatTheLastPassOfARunThatStopsFinds) {
   const TemporaryFolder folder;
   for (const std::string every : {"never", "epoch"}) {
@@ -214,7 +211,7 @@ TEST(TriedBefore, NamesBadSamplesOnce) {
   EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 1) << ledger;
 }
 
-// The batches that are tried before the first epoch come again in the first pass.
+// The batches tried before the first epoch come again in the first pass.
 TEST(Rehearsal, IsNotTheFirstPassOfACache) {
   const TemporaryFolder folder;
   const auto set = std::vector<std::string>{"run.epochs=1", "validate.batch.size=10", "validate.cache.file=" + (folder / "cache"),
@@ -226,7 +223,7 @@ TEST(Rehearsal, IsNotTheFirstPassOfACache) {
   EXPECT_EQ(events(first, "validate").at(0).at("loss"), events(second, "validate").at(0).at("loss"));
 }
 
-// The test images, of which this many are broken.
+// The test images, with `count` broken ones.
 void copy_broken(const fs::path& folder, int count) {
   fs::copy(fs::path(shapes()) / "test", folder, fs::copy_options::recursive);
   for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder)->path())) {
@@ -259,14 +256,14 @@ TEST(Rehearsal, SpendsNothingOfTheBudgetOfBadSamples) {
   EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), 5);
 }
 
-// The test images are no images, and so they are left out.
+// The test images are all broken, and so are left out.
 TEST(Stop, AValidationOfNothingIsNeverTheBest) {
   const TemporaryFolder folder;
   fs::copy(shapes(), folder / "data", fs::copy_options::recursive);
   for (const auto& entry : fs::recursive_directory_iterator(folder / "data/test")) {
     if (entry.is_regular_file()) std::ofstream(entry.path()) << "x";
   }
-  // More than two batches: what is tried before the first step is not all of it.
+  // More than two batches: the trial before the first step covers only a part.
   const std::vector<std::string> skips = {"validate.batch.bad_samples=skip", "validate.batch.bad_sample_budget=100000",
                                           "validate.batch.size=4"};
   std::vector<std::string> set = {"data.path=" + (folder / "data"), "run.epochs=2", "run.best=validate.loss",

@@ -1,4 +1,5 @@
 // Pipelines whose targets have several times the size of their images.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -8,14 +9,14 @@
 
 #include "command.h"
 
-namespace millrace::test {
+namespace millrace::test::super_resolution_test {
 namespace {
 
 namespace fs = std::filesystem;
 
 constexpr int kSide = 12, kCount = 16;
 
-// Each image is a slope of its own colour, and its target the same picture of twice the size.
+// Each image is a gradient of its own colour, and its target the same picture at twice the size.
 void write_picture(const std::string& path, int number, int scale) {
   const int side = kSide * scale;
   std::vector<std::uint8_t> pixels;
@@ -89,7 +90,7 @@ learning_rate = 0.003
     return folder_ / "p.toml";
   }
 
-  // Label images in place of pictures.
+  // Label images instead of pictures.
   void write_labels() {
     std::vector<std::uint8_t> labels(4 * kSide * kSide);
     for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 5);
@@ -127,28 +128,6 @@ TEST_F(SuperResolution, LearnsTheSameOnEveryBackend) {
   EXPECT_NEAR(loss(events(gpu, "step").back()), loss(steps.back()), 0.02 * loss(steps.back()));
 }
 
-TEST_F(SuperResolution, SaysWhichSizesDoNotMatch) {
-  const Outcome equal = train(file("target = \"image\"\n"), "cpu");
-  EXPECT_EQ(equal.code, 2) << equal.err;
-  EXPECT_NE(
-      equal.err.find("the network's output is 3 x 16 x 16, and the target images are 3 x 8 x 8: they must match; target_scale "
-                     "= 2 in the source, if they are as large as the output"),
-      std::string::npos)
-      << equal.err;
-  const Outcome larger = train(file("target = \"image\"\ntarget_scale = 3\n"), "cpu");
-  EXPECT_EQ(larger.code, 2) << larger.err;
-  EXPECT_NE(larger.err.find("the target images are 3 x 24 x 24 (3 times the input's 8 x 8): they must match"), std::string::npos)
-      << larger.err;
-}
-
-TEST_F(SuperResolution, ATargetOfAnotherSizeIsABadSampleWithItsName) {
-  write_picture(folder_ / "large/03.png", 3, 3);
-  const Outcome check = run_command({tool("pipeline-data"), "check", file(kTwice, "")});
-  EXPECT_NE(check.code, 0);
-  EXPECT_NE((check.out + check.err).find("large/03.png' 36 x 36: by target_scale = 2 it must be 24 x 24"), std::string::npos)
-      << check.out << check.err;
-}
-
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
   const std::size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;
@@ -179,54 +158,6 @@ TEST_F(OwnTarget, MadeSmallerAnImageLearnsToBecomeItself) {
   EXPECT_NEAR(epoch.at("psnr").get<double>(), -10 * std::log10(loss(epoch)), 1e-3);
 }
 
-TEST_F(OwnTarget, IsComparedWithBicubicEnlargement) {
-  const Outcome briefly = run_command({tool("pipeline-run"), folder_ / "own.toml", "--set", "run.epochs=1"});
-  ASSERT_EQ(briefly.code, 0) << briefly.err;
-  std::ofstream(folder_ / "e.toml")
-      << "[run]\nname = \"e\"\nfolder = \"\"\nprecision = \"fp32\"\n[network]\n"
-      << "use = \"network.toml\"\npreprocessing = \"mine\"\n[evaluate]\nflow = [\"read\", \"decode_image\", \"batch\", "
-      << "\"forward\", \"metrics\", \"write_quality\"]\n[evaluate.read]\nstage = \"read_pairs\"\n"
-      << fmt::format("images = \"{}\"\ntarget_scale = 2\n", folder_ / "large")
-      << "[evaluate.decode_image]\nsize = [12, 12]\nshrink = \"bicubic\"\n[evaluate.batch]\n"
-      << "size = 5\nlast = \"keep\"\n[evaluate.forward]\nloss = \"mean_squared_error\"\n"
-      << "[evaluate.write_quality]\nbaseline = \"bicubic\"\nborder = 2\n"
-      << fmt::format("folder = \"{}\"\n", folder_ / "quality");
-  const std::string weights = find_file(folder_ / "runs", "weights.safetensors").string();
-  const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "e.toml", "--weights", weights});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string figures = read_file(folder_ / "quality/figures.csv");
-  ASSERT_NE(figures.find("images,16\r\n"), std::string::npos) << figures;
-  const auto figure = [&](const std::string& name) {
-    const std::size_t at = figures.find("\n" + name + ",");
-    EXPECT_NE(at, std::string::npos) << figures;
-    return at == std::string::npos ? 0 : std::stod(figures.substr(at + name.size() + 2));
-  };
-  EXPECT_GT(figure("bicubic_psnr"), 30) << "slopes survive";
-  EXPECT_LT(figure("psnr"), figure("bicubic_psnr")) << "this network has learned little";
-}
-
-TEST_F(SuperResolution, ACacheFileIsMadeAgainWhenTargetsAreOthers) {
-  write_labels();
-  const auto hash = [&](const std::string& ids, bool cached) {
-    std::ifstream made(file("target_scale = 2\nclasses = [{ name = \"a\", ids = " + ids + " }, { name = \"b\", ids = [4] }]\n"));
-    std::string text(std::istreambuf_iterator<char>(made), {});
-    text = replaced(replaced(text, "epochs = 30", "epochs = 1"), "mean_squared_error", "pixel_cross_entropy");
-    if (cached) {
-      text = replaced(text, "\"decode_image\", ", "\"decode_image\", \"cache\", ") + "\n[train.cache]\nfile = \"" +
-             folder_ / "set.cache" + "\"\n";
-    }
-    std::ofstream(folder_ / "c.toml") << text;
-    const Outcome outcome = train(folder_ / "c.toml", "cpu");
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    return outcome.code == 0 ? events(outcome, "epoch").at(0).at("stream_hash").get<std::string>() : "";
-  };
-  const std::string first = hash("[0]", false), other = hash("[0, 1]", false);
-  EXPECT_NE(first, other);
-  for (int run = 0; run < 2; ++run) EXPECT_EQ(hash("[0]", true), first) << "it is written, then read";
-  EXPECT_TRUE(fs::exists(folder_ / "set.cache"));
-  EXPECT_EQ(hash("[0, 1]", true), other);
-}
-
 TEST_F(SuperResolution, ItsTargetsAreShownAndPacked) {
   for (const char* read : {kTwice, "classes = [{ name = \"dark\", ids = [0, 1, 2, 3, 4, 5] }]\ntarget_scale = 2\n"}) {
     if (read != kTwice) write_labels();
@@ -242,4 +173,4 @@ TEST_F(SuperResolution, ItsTargetsAreShownAndPacked) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::super_resolution_test

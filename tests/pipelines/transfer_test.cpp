@@ -1,4 +1,4 @@
-// Weights from another run: new layers, layers that stay as they are, and what does not fit.
+// Weights from another run: new layers, frozen layers, and mismatches.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include "weight_formats/safetensors.h"
 #include "weight_formats/torch_file_fixture.h"
 
-namespace millrace::test {
+namespace millrace::test::transfer_test {
 namespace {
 
 using Tensors = std::map<std::string, std::vector<float>>;
@@ -42,7 +42,7 @@ void write_pth(const std::string& path, const std::vector<NamedTensor>& tensors,
   std::ofstream(path, std::ios::binary) << zip(entries_of(pickle(ordered_dict(items)), values));
 }
 
-// One epoch of quickstart.toml on few images, once for this program: what the others start from.
+// One epoch of quickstart.toml on few images, once for this program: the start of the other runs.
 class Transfer : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -106,7 +106,7 @@ TEST_F(Transfer, FrozenLayersKeepTheirBitsAndTheOthersTrain) {
 }
 
 TEST_F(Transfer, StartsFromTheValuesOfTheFile) {
-  // With a learning rate of 0 nothing changes but the statistics.
+  // With a learning rate of 0 only the statistics change.
   const Outcome outcome =
       five_classes("new = [\"fc\"]", "still", {"--weights", first(), "--set", "train.optimizer.learning_rate={ initial = 0 }"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -175,22 +175,7 @@ TEST_F(Transfer, WarnsOfFrozenLayersThatTakeNothing) {
   EXPECT_EQ(biases.err.find("freeze"), std::string::npos) << "they do no harm\n" << biases.err;
 }
 
-TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
-  const auto expect = [](const Outcome& outcome, int code, const std::vector<std::string>& said) {
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
-  };
-  expect(five_classes("weights = \"" + first() + "\"", "", {"--check"}), 2,
-         {"does not fit network 'quickstart':\n", "'fc.weight' is 10 x 64, the network wants 5 x 64",
-          "'fc.bias' is 10, the network wants 5", "[network] new = [\"fc\"] starts this layer with new values"});
-  expect(five_classes("new = [\"fc\"]"), 2, {"five.toml:7:7: [network] has 'new', and there are no weights to take"});
-  expect(five_classes("freeze = [\"block11\"]"), 2, {"freeze: 'block11' fits no layer that has parameters; nearest is 'block1'"});
-  std::ofstream(*folder_ / "evil.pth", std::ios::binary) << torch_fixture::zip(
-      torch_fixture::entries_of(torch_fixture::pickle("cposix\nsystem\n(" + torch_fixture::text("true") + "tR"), {}));
-  expect(five_classes("new = [\"fc\"]", "", {"--weights", *folder_ / "evil.pth"}), 3, {"would run posix.system: refused"});
-}
-
-// torchvision's vgg16_bn, as its file has it: names and shapes of the layers before the classifier. Running means are 10,000.
+// torchvision's vgg16_bn, in its file's form: names and shapes of the layers before the classifier. Running means are 10,000.
 std::vector<NamedTensor> vgg16_bn() {
   std::vector<NamedTensor> tensors;
   const auto add = [&](const std::string& name, const Shape& shape, float least, float step) {
@@ -215,14 +200,14 @@ std::vector<NamedTensor> vgg16_bn() {
     channels = out;
     number += 3;
   }
-  for (const char* layer : {"0", "3", "6"}) {  // small: nothing asks for them
+  for (const char* layer : {"0", "3", "6"}) {  // small, since they are not used
     add(fmt::format("classifier.{}.weight", layer), {4, 4}, 0, 1);
     add(fmt::format("classifier.{}.bias", layer), {4}, 0, 1);
   }
   return tensors;
 }
 
-// What segnet_camvid.toml says in its first lines, for a step with a learning rate of 0.
+// As described at the top of segnet_camvid.toml, for a step with a learning rate of 0.
 TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
   const TemporaryFolder folder;
   draw_pairs(folder / "train", 4, 32, 32, 12);
@@ -265,4 +250,4 @@ TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
 }
 
 }  // namespace
-}  // namespace millrace::test
+}  // namespace millrace::test::transfer_test

@@ -1,5 +1,4 @@
-// Mistakes of a first hour that a training would go through with: each is refused, or warned of once with the remedy, before
-// anything is trained.
+// Beginners' mistakes with which training would run: each is refused, or warned about once with the remedy, before training.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
@@ -80,7 +79,7 @@ loss = "pixel_cross_entropy"
 learning_rate = 0.01
 )";
 
-// Stripes of a width that tells the class, and another brightness in each image.
+// Stripes whose width depends on the class, with different brightness in each image.
 void draw_image(const fs::path& path, int stripe, int number) {
   std::vector<std::uint8_t> pixels;
   for (int i = 0; i < kSide * kSide; ++i) {
@@ -120,14 +119,14 @@ void draw_large_image(const fs::path& path, int side) {
   std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {side, side, 3}});
 }
 
-// A network as other programs write it down.
+// A network in other programs' notation.
 void write_network_that_ends_with(const char* layer, const fs::path& file) {
   std::ofstream(file) << "input  = { channels = 3, height = 32, width = 32 }\n"
                          "layers = [ { op = \"global_average_pool\" }, { op = \"linear\", out = \"${classes}\" }, { op = \""
                       << layer << "\" } ]\n";
 }
 
-// A list of the training images first ... last of each class, by name or by integers from `base` on.
+// A list of the training images first ... last of each class, by name or by integers starting at `base`.
 void list_images(const fs::path& list, int first, int last, int base = -1) {
   std::ofstream rows(list);
   rows << "file_name,label\n";
@@ -138,7 +137,7 @@ void list_images(const fs::path& list, int first, int last, int base = -1) {
   }
 }
 
-void flatten(const fs::path& part) {  // images of all classes lie in the part's folder itself
+void flatten(const fs::path& part) {  // images of all classes lie directly in the part's folder
   for (const fs::path& folder : {part / "ash", part / "birch", part / "cedar"}) {
     for (const auto& file : fs::directory_iterator(folder))
       fs::rename(file, part / fmt::format("{}-{}", folder.filename().string(), file.path().filename().string()));
@@ -146,12 +145,15 @@ void flatten(const fs::path& part) {  // images of all classes lie in the part's
   }
 }
 
+using Changes = std::vector<std::pair<std::string, std::string>>;
+using Change = std::function<void(const fs::path& root)>;
+
 struct Trap {
   const char* name;
-  std::vector<std::pair<std::string, std::string>> changes;  // of the file
-  std::function<void(const fs::path& root)> data;            // what is done to right data; null: nothing
   int code;
   std::string said;
+  Changes changes = {};  // to the file
+  Change data = {};      // to correct data
   const char* file = kClassify;
 };
 
@@ -159,282 +161,162 @@ const std::vector<Trap>& traps() {
   const auto size_of_validation = [](const std::string& now) {
     return std::pair<std::string, std::string>("[validate.decode_image]\nsize = [32, 32]", "[validate.decode_image]\n" + now);
   };
+  const std::pair<std::string, std::string> list = {"read_folder\"\npath    = \"ROOT/train",
+                                                    "read_list\"\npath    = \"ROOT/train.csv"},
+                                            untested = {"every = \"epoch\"", "every = \"never\""};
   const std::pair<std::string, std::string> both = {"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"};
-  static const std::vector<Trap> all{
-      {"OutputsThatNoClassHas",
-       {{"classes = 3", "classes = 1000"}},
-       {},
-       0,
-       "there are 3 classes, and the network has outputs for 1000"},
-      {"TooFewOutputs",
-       {{"classes = 3", "classes = 2"}},
-       {},
-       2,
-       "the data have 3 classes, the network 2 outputs: remove network.classes, or set it to 3"},
-      {"AFolderOneLevelTooHigh",
-       {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
-       {},
-       3,
-       "its classes are 'train', 'val', which are parts of a data set: is `path` one level too high"},
-      {"PartsWithoutClasses",
-       {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
-       [](const fs::path& root) { flatten(root / "train"), flatten(root / "val"); },
-       3,
-       "its classes are 'train', 'val', which are parts of a data set"},
-      {"ValidationOnTrainingImages",
-       {{"ROOT/val", "ROOT/train"}},
-       {},
-       0,
-       "all 24 samples are in [train] too; figures of [validate] will be better"},
-      {"PartsThatOverlap", {both, {"shuffle", "part = [0, 0.75]\nshuffle"}}, {}, 0, "samples are in [train] too"},
-      {"ACopyOfTrainingImages",
-       {},
-       [](const fs::path& root) {
-         fs::remove_all(root / "val");
-         fs::copy(root / "train", root / "val", fs::copy_options::recursive);
-       },
-       0,
-       "files that were compared are in [train] too, such as '"},
-      {"TwoListsOfTheSameFiles",
-       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
-        {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
-       [](const fs::path& root) { list_images(root / "train.csv", 0, 3), list_images(root / "val.csv", 3, 3); },
-       0,
-       "all 3 files that were compared are in [train] too, such as '"},
-      {"AFewTrainingImagesAmongOthers",
-       {},
-       [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); },
-       0,
-       "1 of "},
-      {"ImagesOfWhichTheNetworkSeesAQuarter",
-       {size_of_validation("size = [64, 64]\nfit = \"exact\""),
-        {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [64, 64]\nfit = \"exact\""}},
-       {},
-       0,
-       "images of 64 x 64 arrive, and the network takes 32 x 32 out of their middle, 25 % of them"},
-      {"AnotherSizeInValidation",
-       {size_of_validation("size = [64, 64]\nfit = \"exact\"")},
-       {},
-       0,
-       "size is 64 here and 32 in [train.decode_image]"},
-      {"AnotherShortSideInValidation",
-       {size_of_validation("size = [32, 32]\nshort_side = 64\ncrop = \"centre\""),
-        {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [32, 32]\nshort_side = 32\ncrop = \"centre\""}},
-       {},
-       0,
-       "short_side is 64 here and 32 in [train.decode_image]"},
-      {"PartsSwapped",
-       {{"ROOT/val\"", "ROOT/train\"\npart = [0, 0.75]"}, {"shuffle", "part = [0.75, 1]\nshuffle"}},
-       {},
-       0,
-       "[train] takes 6 samples and [validate] 18 of one listing: should their parts be swapped?"},
-      {"ARandomValidation",
-       {{"\"decode_image\", \"batch\", \"forward\"", "\"decode_image\", \"augment\", \"batch\", \"forward\""},
-        {"\"decode_image\", \"batch\"", "\"decode_image\", \"augment\", \"batch\""},
-        {"[train.batch]", "[train.augment]\nflip_x = 0.5\n[validate.augment]\nflip_x = 0.5\n[train.batch]"}},
-       {},
-       0,
-       "it changes images at random, as in training"},
-      {"OneClass",
-       {},
-       [](const fs::path& root) {
-         for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
-       },
-       3,
-       "all 8 samples are of class 'ash': a network learns to tell classes apart"},
-      {"ATestSetAmongTheClasses",
-       {},
-       [](const fs::path& root) {
-         for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
-       },
-       0,
-       "class 'test' is named as a part of a data set"},
-      {"AClassOfOneImage",
-       {},
-       [](const fs::path& root) {
-         for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
-       },
-       0,
-       "class 'birch' has one image alone"},
-      {"AClassThatLimitLeavesOut",
-       {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}},
-       {},
-       0,
-       "and none of them is chosen"},
-      {"AClassThatTrainingHasNot",
-       {{"classes = 3", "classes = 4"}},
-       [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); },
-       0,
-       "has 4 classes and [train] 3: no 'yew' there, so that nothing is learned of it"},
-      {"OneImageInTwoClasses",
-       {},
-       [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "train/cedar/x.png"); },
-       0,
-       "a pair of files of two classes holds the same image, such as '"},
-      {"ARareClass",
-       {{"size = 6", "size = 2"}},
-       [](const fs::path& root) {
-         for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
-         for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
-       },
-       0,
-       "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true"},
-      {"BalancedClassesThatNothingShuffles",
-       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
-        {"shuffle = \"every-epoch\"", "balance = true"}},
-       [](const fs::path& root) {
-         std::ofstream rows(root / "train.csv");  // whose classes take turns
-         rows << "file_name,label\n";
-         for (int i = 0; i < 8; ++i) {
-           for (const std::string name : {"ash", "birch", "cedar"}) rows << fmt::format("train/{0}/train-{1}.png,{0}\n", name, i);
-         }
-       },
-       0,
-       "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them"},
-      {"AFolderOfImagesAndMasks",
-       {{"classes = 3", "classes = 2"}},
-       [](const fs::path& root) {
-         for (const std::string part : {"train", "val"}) {
-           fs::rename(root / part / "ash", root / part / "images");
-           fs::rename(root / part / "birch", root / part / "masks");
-           fs::remove_all(root / part / "cedar");
-         }
-       },
-       3,
-       "its classes are 'images' and 'masks', which are folders of images and of their label images"},
-      {"AClassOfTheValidationWithoutAnOutput",
-       {},
-       [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); },
-       3,
-       "class 'yew' (folder '"},
-      {"ASmallMiddle",
-       {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")},
-       {},
-       0,
-       "so that the network sees at most 1 % of each"},
-      {"AMiddleOfLargeImages",
-       {size_of_validation("size = [32, 32]\ncrop = \"centre\"")},
-       [](const fs::path& root) {
-         for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
-         fs::remove_all(root / "val/birch");
-         fs::remove_all(root / "val/cedar");
-       },
-       0,
-       "the network sees 25 % of the first image, and less than half of each that was looked at"},
-      {"ProbabilitiesBeforeALossThatMakesThem",
-       {{"\"quickstart\"", "\"ROOT/network.toml\""}},
-       [](const fs::path& root) { write_network_that_ends_with("softmax", root / "network.toml"); },
-       0,
-       "is a softmax, and loss 'cross_entropy' applies a softmax to the output itself"},
-      {"OtherProbabilitiesBeforeALossThatMakesThem",
-       {{"\"quickstart\"", "\"ROOT/network.toml\""}},
-       [](const fs::path& root) { write_network_that_ends_with("sigmoid", root / "network.toml"); },
-       0,
-       "is a sigmoid, and loss 'cross_entropy' applies a softmax to the output itself"},
-      {"OneImage",
-       {},
-       [](const fs::path& root) {
-         const fs::path first = root / "train/ash/train-0.png";
-         for (const auto& file : fs::recursive_directory_iterator(root / "train")) {
-           if (file.is_regular_file() && file.path() != first) fs::copy(first, file, fs::copy_options::overwrite_existing);
-         }
-       },
-       0,
-       "16 files were looked at, and all hold the same image"},
-      {"SamplesClassByClass", {{"shuffle = \"every-epoch\"\n", ""}}, {}, 0, "shuffle = \"every-epoch\" mixes them"},
-      {"ARateOfAnotherOptimizer",
-       {{"learning_rate = 0.05", "type = \"adam\"\nlearning_rate = 0.5"}},
-       {},
-       0,
-       "a learning rate of 0.5 is too large for 'adam'"},
-      {"ARateThatIsTooLarge",
-       {{"learning_rate = 0.05", "learning_rate = 50"}},
-       {},
-       0,
-       "a learning rate of 50 is too large for 'sgd'"},
-      {"ARateThatMovesNothing", {{"learning_rate = 0.05", "learning_rate = 1e-12"}}, {}, 0, "is too small for 'sgd'"},
-      {"ARateOfZero", {{"learning_rate = 0.05", "learning_rate = 0"}}, {}, 0, "the learning rate is 0 in all steps"},
-      {"ADecayOfAllWeights",
-       {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}},
-       {},
-       0,
-       "learning rate x weight_decay = 0.25: each step takes that share of every weight"},
-      {"NoStep", {{"epochs  = 1", "epochs  = 0"}}, {}, 0, "run.epochs = 0 trains nothing"},
-      {"LabelsThatBeginWithOne",
-       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
-        {"classes = 3", "classes = 4"},
-        {"every = \"epoch\"", "every = \"never\""}},
-       [](const fs::path& root) { list_images(root / "train.csv", 0, 7, 1); },
-       0,
-       "do its labels begin with 1?"},
-      {"MoreMissingFilesOfAListThanAnEpochMayHave",
-       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
-        {"every = \"epoch\"", "every = \"never\""}},
-       [](const fs::path& root) { list_images(root / "train.csv", 0, 11); },
-       3,
-       "12 of the 36 files cannot be read, more than the 10 bad samples that an epoch may have; the first: "},
-      {"AMissingFileWhereNoneMayBe",
-       {{"read_folder\"\npath    = \"ROOT/train", "read_list\"\npath    = \"ROOT/train.csv"},
-        {"every = \"epoch\"", "every = \"never\""},
-        {"size = 6", "size = 6\nbad_samples = \"fail\""}},
-       [](const fs::path& root) { list_images(root / "train.csv", 0, 8); },
-       3,
-       "3 of the 27 files cannot be read, more than the 0 bad samples"},
-      {"ImagesWithoutLabels",
-       {{"shuffle", "labels = \"none\"\nshuffle"}},
-       {},
-       0,
-       "the first image has no label, and loss 'cross_entropy' takes one of each"},
-      {"ImagesThatAreTooSmallForTheStridesOfANetwork",
-       {{"\"quickstart\"", "\"resnet18\"\nheight = 8\nwidth = 8"},
-        {"size = [32, 32]", "size = [8, 8]"},
-        {"every = \"epoch\"", "every = \"never\""}},
-       {},
-       0,
-       "images of 8 x 8 are too small for network 'resnet18': from layer 'layer3.0.conv1' on its maps are 1 x 1"},
-      {"AColourThatIsNone",
-       {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}},
-       {},
-       2,
-       "t.toml:19:61: [train.read]: classes[1].colour: 'object' has a colour, and 'ground' has none",
-       kSegment},
-      {"MasksOfValuesThatNoClassHas",
-       {},
-       [](const fs::path& root) { draw_masks(root, 90, 255); },
-       3,
-       "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 90 (50 %), 255 (50 %)",
-       kSegment},
-      {"MasksThatAreIgnored",
-       {{"shuffle", "ignored = [254, 255]\nshuffle"}},
-       [](const fs::path& root) { draw_masks(root, 254, 255); },
-       3,
-       "254 (50 %), 255 (50 %), which `ignored` names",
-       kSegment},
-      {"MasksThatBeginWithOne",
-       {},
-       [](const fs::path& root) { draw_masks(root, 1, 2); },
-       0,
-       "no class has the value 2 (50 %)",
-       kSegment},
-      {"MasksThatAreImages",
-       {{"ROOT/masks", "ROOT/images"}},
-       {},
-       3,
-       "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 20 (",
-       kSegment},
-      {"MasksOfOneClass",
-       {},
-       [](const fs::path& root) { draw_masks(root, 0, 0); },
-       0,
-       "class 'object' has no pixel in them",
-       kSegment},
-      {"OutputsThatNoClassOfPixelsHas",
-       {{"classes = 2", "classes = 21"}},
-       {},
-       0,
-       "there are 2 classes, and the network has outputs for 21",
-       kSegment},
-  };
+  static const std::vector<Trap> all = [&] {
+    std::vector<Trap> made;
+    const auto trap = [&](const char* name, int code, const char* said, const Changes& changes = {}, const Change& data = {},
+                          const char* file = kClassify) {
+      made.push_back({name, code, said, changes, data, file});
+    };
+    trap("OutputsThatNoClassHas", 0, "there are 3 classes, and the network has outputs for 1000",
+         {{"classes = 3", "classes = 1000"}});
+    trap("TooFewOutputs", 2, "the data have 3 classes, the network 2 outputs: remove network.classes, or set it to 3",
+         {{"classes = 3", "classes = 2"}});
+    trap("AFolderOneLevelTooHigh", 3,
+         "its classes are 'train', 'val', which are parts of a data set: is `path` one level too high",
+         {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}});
+    trap("PartsWithoutClasses", 3, "its classes are 'train', 'val', which are parts of a data set",
+         {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
+         [](const fs::path& root) { flatten(root / "train"), flatten(root / "val"); });
+    trap("ValidationOnTrainingImages", 0, "all 24 samples are in [train] too; figures of [validate] will be better",
+         {{"ROOT/val", "ROOT/train"}});
+    trap("PartsThatOverlap", 0, "samples are in [train] too", {both, {"shuffle", "part = [0, 0.75]\nshuffle"}});
+    trap("ACopyOfTrainingImages", 0, "files that were compared are in [train] too, such as '", {}, [](const fs::path& root) {
+      fs::remove_all(root / "val");
+      fs::copy(root / "train", root / "val", fs::copy_options::recursive);
+    });
+    trap("TwoListsOfTheSameFiles", 0, "all 3 files that were compared are in [train] too, such as '",
+         {list, {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
+         [](const fs::path& root) { list_images(root / "train.csv", 0, 3), list_images(root / "val.csv", 3, 3); });
+    trap("AFewTrainingImagesAmongOthers", 0, "1 of ", {},
+         [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); });
+    trap("ImagesOfWhichTheNetworkSeesAQuarter", 0,
+         "images of 64 x 64 arrive, and the network takes 32 x 32 out of their middle, 25 % of them",
+         {size_of_validation("size = [64, 64]\nfit = \"exact\""),
+          {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [64, 64]\nfit = \"exact\""}});
+    trap("AnotherSizeInValidation", 0, "size is 64 here and 32 in [train.decode_image]",
+         {size_of_validation("size = [64, 64]\nfit = \"exact\"")});
+    trap(
+        "AnotherShortSideInValidation", 0, "short_side is 64 here and 32 in [train.decode_image]",
+        {size_of_validation("size = [32, 32]\nshort_side = 64\ncrop = \"centre\""),
+         {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [32, 32]\nshort_side = 32\ncrop = \"centre\""}});
+    trap("PartsSwapped", 0, "[train] takes 6 samples and [validate] 18 of one listing: should their parts be swapped?",
+         {{"ROOT/val\"", "ROOT/train\"\npart = [0, 0.75]"}, {"shuffle", "part = [0.75, 1]\nshuffle"}});
+    trap("ARandomValidation", 0, "it changes images at random, as in training",
+         {{"\"decode_image\", \"batch\", \"forward\"", "\"decode_image\", \"augment\", \"batch\", \"forward\""},
+          {"\"decode_image\", \"batch\"", "\"decode_image\", \"augment\", \"batch\""},
+          {"[train.batch]", "[train.augment]\nflip_x = 0.5\n[validate.augment]\nflip_x = 0.5\n[train.batch]"}});
+    trap("OneClass", 3, "all 8 samples are of class 'ash': a network learns to tell classes apart", {}, [](const fs::path& root) {
+      for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
+    });
+    trap("ATestSetAmongTheClasses", 0, "class 'test' is named as a part of a data set", {}, [](const fs::path& root) {
+      for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
+    });
+    trap("AClassOfOneImage", 0, "class 'birch' has one image alone", {}, [](const fs::path& root) {
+      for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
+    });
+    trap("AClassThatLimitLeavesOut", 0, "and none of them is chosen",
+         {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}});
+    trap("AClassThatTrainingHasNot", 0, "has 4 classes and [train] 3: no 'yew' there, so that nothing is learned of it",
+         {{"classes = 3", "classes = 4"}}, [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
+    trap("OneImageInTwoClasses", 0, "a pair of files of two classes holds the same image, such as '", {},
+         [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "train/cedar/x.png"); });
+    trap("ARareClass", 0, "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true",
+         {{"size = 6", "size = 2"}}, [](const fs::path& root) {
+           for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
+           for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
+         });
+    trap("BalancedClassesThatNothingShuffles", 0,
+         "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
+         {list, {"shuffle = \"every-epoch\"", "balance = true"}}, [](const fs::path& root) {
+           std::ofstream rows(root / "train.csv");  // with alternating classes
+           rows << "file_name,label\n";
+           for (int i = 0; i < 8; ++i) {
+             for (const std::string name : {"ash", "birch", "cedar"})
+               rows << fmt::format("train/{0}/train-{1}.png,{0}\n", name, i);
+           }
+         });
+    trap("AFolderOfImagesAndMasks", 3,
+         "its classes are 'images' and 'masks', which are folders of images and of their label images",
+         {{"classes = 3", "classes = 2"}}, [](const fs::path& root) {
+           for (const std::string part : {"train", "val"}) {
+             fs::rename(root / part / "ash", root / part / "images");
+             fs::rename(root / part / "birch", root / part / "masks");
+             fs::remove_all(root / part / "cedar");
+           }
+         });
+    trap("AClassOfTheValidationWithoutAnOutput", 3, "class 'yew' (folder '", {},
+         [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
+    trap("ASmallMiddle", 0, "so that the network sees at most 1 % of each",
+         {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")});
+    trap("AMiddleOfLargeImages", 0, "the network sees 25 % of the first image, and less than half of each that was looked at",
+         {size_of_validation("size = [32, 32]\ncrop = \"centre\"")}, [](const fs::path& root) {
+           for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
+           fs::remove_all(root / "val/birch");
+           fs::remove_all(root / "val/cedar");
+         });
+    trap("ProbabilitiesBeforeALossThatMakesThem", 0,
+         "is a softmax, and loss 'cross_entropy' applies a softmax to the output itself",
+         {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+         [](const fs::path& root) { write_network_that_ends_with("softmax", root / "network.toml"); });
+    trap("OtherProbabilitiesBeforeALossThatMakesThem", 0,
+         "is a sigmoid, and loss 'cross_entropy' applies a softmax to the output itself",
+         {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+         [](const fs::path& root) { write_network_that_ends_with("sigmoid", root / "network.toml"); });
+    trap("OneImage", 0, "16 files were looked at, and all hold the same image", {}, [](const fs::path& root) {
+      const fs::path first = root / "train/ash/train-0.png";
+      for (const auto& file : fs::recursive_directory_iterator(root / "train")) {
+        if (file.is_regular_file() && file.path() != first) fs::copy(first, file, fs::copy_options::overwrite_existing);
+      }
+    });
+    trap("SamplesClassByClass", 0, "shuffle = \"every-epoch\" mixes them", {{"shuffle = \"every-epoch\"\n", ""}});
+    trap("ARateOfAnotherOptimizer", 0, "a learning rate of 0.5 is too large for 'adam'",
+         {{"learning_rate = 0.05", "type = \"adam\"\nlearning_rate = 0.5"}});
+    trap("ARateThatIsTooLarge", 0, "a learning rate of 50 is too large for 'sgd'",
+         {{"learning_rate = 0.05", "learning_rate = 50"}});
+    trap("ARateThatMovesNothing", 0, "is too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
+    trap("ARateOfZero", 0, "the learning rate is 0 in all steps", {{"learning_rate = 0.05", "learning_rate = 0"}});
+    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step takes that share of every weight",
+         {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});
+    trap("NoStep", 0, "run.epochs = 0 trains nothing", {{"epochs  = 1", "epochs  = 0"}});
+    trap("LabelsThatBeginWithOne", 0, "do its labels begin with 1?", {list, {"classes = 3", "classes = 4"}, untested},
+         [](const fs::path& root) { list_images(root / "train.csv", 0, 7, 1); });
+    trap("MoreMissingFilesOfAListThanAnEpochMayHave", 3,
+         "12 of the 36 files cannot be read, more than the 10 bad samples that an epoch may have; the first: ", {list, untested},
+         [](const fs::path& root) { list_images(root / "train.csv", 0, 11); });
+    trap("AMissingFileWhereNoneMayBe", 3, "3 of the 27 files cannot be read, more than the 0 bad samples",
+         {list, untested, {"size = 6", "size = 6\nbad_samples = \"fail\""}},
+         [](const fs::path& root) { list_images(root / "train.csv", 0, 8); });
+    trap("ImagesWithoutLabels", 0, "the first image has no label, and loss 'cross_entropy' takes one of each",
+         {{"shuffle", "labels = \"none\"\nshuffle"}});
+    trap("ImagesThatAreTooSmallForTheStridesOfANetwork", 0,
+         "images of 8 x 8 are too small for network 'resnet18': from layer 'layer3.0.conv1' on its maps are 1 x 1",
+         {{"\"quickstart\"", "\"resnet18\"\nheight = 8\nwidth = 8"}, {"size = [32, 32]", "size = [8, 8]"}, untested});
+    trap("AColourThatIsNone", 2, "t.toml:19:61: [train.read]: classes[1].colour: 'object' has a colour, and 'ground' has none",
+         {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}}, {}, kSegment);
+    trap(
+        "MasksOfValuesThatNoClassHas", 3,
+        "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 90 (50 %), 255 (50 %)",
+        {}, [](const fs::path& root) { draw_masks(root, 90, 255); }, kSegment);
+    trap(
+        "MasksThatAreIgnored", 3, "254 (50 %), 255 (50 %), which `ignored` names", {{"shuffle", "ignored = [254, 255]\nshuffle"}},
+        [](const fs::path& root) { draw_masks(root, 254, 255); }, kSegment);
+    trap(
+        "MasksThatBeginWithOne", 0, "no class has the value 2 (50 %)", {}, [](const fs::path& root) { draw_masks(root, 1, 2); },
+        kSegment);
+    trap("MasksThatAreImages", 3,
+         "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 20 (",
+         {{"ROOT/masks", "ROOT/images"}}, {}, kSegment);
+    trap(
+        "MasksOfOneClass", 0, "class 'object' has no pixel in them", {}, [](const fs::path& root) { draw_masks(root, 0, 0); },
+        kSegment);
+    trap("OutputsThatNoClassOfPixelsHas", 0, "there are 2 classes, and the network has outputs for 21",
+         {{"classes = 2", "classes = 21"}}, {}, kSegment);
+    return made;
+  }();
   return all;
 }
 
@@ -444,7 +326,7 @@ std::string name_of(const ::testing::TestParamInfo<Trap>& trap) { return trap.pa
 
 class Traps : public ::testing::TestWithParam<Trap> {
  protected:
-  // The file with its changes, beside its data.
+  // The file with its changes, next to its data.
   void write(const Trap& trap) {
     if (trap.file == kSegment) {
       draw_masks(folder_.path(), 0, 1);
@@ -498,8 +380,8 @@ TEST_P(RightFiles, AreToldNothing) {
 INSTANTIATE_TEST_SUITE_P(
     FirstHour, RightFiles,
     ::testing::Values(
-        Trap{"Classes", {}, {}, 0, ""}, Trap{"Masks", {}, {}, 0, "", kSegment},
-        Trap{"Parts", {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"}, {"shuffle", "part = [0, 0.5]\nshuffle"}}, {}, 0, ""}),
+        Trap{"Classes", 0, ""}, Trap{"Masks", 0, "", {}, {}, kSegment},
+        Trap{"Parts", 0, "", {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"}, {"shuffle", "part = [0, 0.5]\nshuffle"}}}),
     name_of);
 
 class UnusableValidation : public Traps {};
@@ -514,14 +396,14 @@ TEST_P(UnusableValidation, EndsTheRunBeforeItsFirstStep) {
 
 INSTANTIATE_TEST_SUITE_P(FirstHour, UnusableValidation,
                          ::testing::Values(Trap{"CutFiles",
+                                                3,
+                                                "",
                                                 {},
                                                 [](const fs::path& root) {
                                                   for (const auto& file : fs::recursive_directory_iterator(root / "val")) {
                                                     if (file.is_regular_file()) fs::resize_file(file, 60);
                                                   }
-                                                },
-                                                3,
-                                                ""}),
+                                                }}),
                          name_of);
 
 class LossThatStays : public Traps {};
@@ -536,7 +418,7 @@ TEST_P(LossThatStays, IsToldOnceWithWhatToTry) {
 
 INSTANTIATE_TEST_SUITE_P(FirstHour, LossThatStays,
                          ::testing::Values(Trap{
-                             "Rate", {{"size = 6", "size = 24"}, {"learning_rate = 0.05", "learning_rate = 1e-7"}}, {}, 0, ""}),
+                             "Rate", 0, "", {{"size = 6", "size = 24"}, {"learning_rate = 0.05", "learning_rate = 1e-7"}}}),
                          name_of);
 
 }  // namespace

@@ -13,10 +13,7 @@ namespace {
 
 // quickstart.toml with these keys changed.
 Words words_of(const Words& set, const Words& options) {
-  Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes()};
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  words.insert(words.end(), options.begin(), options.end());
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.path=" + shapes()}, set, options);
 }
 
 Outcome trial(const Words& set, const Words& options) { return run_command(words_of(set, options)); }
@@ -64,7 +61,7 @@ TEST(Overfit, LowersNoRateAndFreezesNothing) {
   for (const auto& step : events(outcome, "step")) EXPECT_GT(step.at("learning_rate"), 0);
 }
 
-// With either of them no loss comes near a tenth of the first one.
+// With either of them, the loss cannot fall to a tenth of the first one.
 TEST(Overfit, LeavesOutSmoothingAndMixing) {
   const Outcome outcome = trial(
       {"train.batch.size=20", R"(train.forward_backward.loss={ label_smoothing = 0.5 })", "train.mix_images.mixup={ chance = 1 }",
@@ -72,30 +69,6 @@ TEST(Overfit, LeavesOutSmoothingAndMixing) {
                                                 "allreduce", "optimizer", "metrics"])"},
       {"--overfit", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-}
-
-TEST(Overfit, EndsWithTheFirstLossThatIsNotFinite) {
-  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e20"}, {"--overfit", "1"});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("step 2: loss is "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(", and the first one was 2."), std::string::npos) << outcome.err;
-  EXPECT_LT(events(outcome, "step").size(), 20U);
-}
-
-TEST(Overfit, EndsWhereTheLossGrows) {
-  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.learning_rate=100"}, {"--overfit", "1"});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("The loss grew: the learning rate is too large. --find-rate proposes one"), std::string::npos)
-      << outcome.err;
-  EXPECT_LT(events(outcome, "step").size(), 200U);
-}
-
-// The weights go to 0, and with them all outputs.
-TEST(Overfit, NamesTheLossOfGuessing) {
-  const Outcome outcome =
-      trial({"train.batch.size=20", "train.optimizer.learning_rate=0.05", "train.optimizer.weight_decay=10"}, {"--overfit", "1"});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("2.303 is the loss of guessing: weight decay, dropout"), std::string::npos) << outcome.err;
 }
 
 TEST(Overfit, RefusesWhatIsLearnedWithoutLooking) {
@@ -111,7 +84,7 @@ TEST(Overfit, RefusesWhatIsLearnedWithoutLooking) {
 }
 
 TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
-  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // of 400 images
+  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // out of 400 images
   EXPECT_EQ(few.code, 2) << few.err;
   EXPECT_NE(few.err.find("--overfit 5: [train] has 4 batches of 100: take fewer"), std::string::npos) << few.err;
   for (const char* count : {"0", "30", "a"}) {
@@ -154,42 +127,6 @@ TEST(FindRate, RaisesTheRateByOneFactorAndProposesOneThatLearns) {
   const double rate = std::stod(outcome.err.substr(at + proposal.size()));
   EXPECT_GT(rate, 1e-5) << outcome.err;
   EXPECT_LT(rate, 1) << outcome.err;
-}
-
-// Every parameter stays as it is, so what the losses fall by is chance.
-TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
-  const Outcome outcome =
-      trial({"train.batch.size=20", R"(train.optimizer.groups=[{ match = "*", rate_factor = 0 }])"}, {"--find-rate"});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("no learning rate: the smoothed loss never fell clearly below the first losses"), std::string::npos)
-      << outcome.err;
-  EXPECT_EQ(outcome.err.find("proposed"), std::string::npos) << outcome.err;
-}
-
-TEST(FindRate, SaysWhereTheLossExplodedBeforeItFell) {
-  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.weight_decay=1e6"}, {"--find-rate"});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("no learning rate: the loss exploded at a rate of "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("something else than the rate may be too large, such as weight_decay"), std::string::npos)
-      << outcome.err;
-}
-
-// The sums of the only layer are infinite, with both signs.
-TEST(FindRate, SaysThatTheFirstLossIsNoNumber) {
-  const TemporaryFolder folder;
-  const std::string network = folder / "broken.toml", picture = folder / "rate.png";
-  std::ofstream(network) << R"(
-input  = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
-layers = [{ name = "fc", op = "linear", out = 10, initialiser = 1e38 }]
-)";
-  const std::string table = "network={use=\"" + network + "\"}";
-  const Outcome outcome = trial({"train.batch.size=20", table}, {"--find-rate", "--picture", picture});
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("step 1: loss is nan, before anything was learned. Look at the images, the weights and the loss\n"
-                             "no picture: no loss is a number\n"),
-            std::string::npos)
-      << outcome.err;
-  EXPECT_FALSE(std::filesystem::exists(picture));
 }
 
 TEST(FindRate, RefusesImagesOfOneClass) {

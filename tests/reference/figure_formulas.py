@@ -1,4 +1,4 @@
-"""Figures of predictions in NumPy: what make_figures.py and figures_compare.py share."""
+"""Figures of predictions in NumPy, for make_figures.py."""
 import numpy
 
 BINS = 15

@@ -1,4 +1,4 @@
-// Figures of classes and the calibration error against NumPy, to 1e-9. tests/reference/README.md, figures.json.
+// Class metrics and the calibration error compared with NumPy, to 1e-9. tests/reference/README.md, figures.json.
 #include <algorithm>
 
 #include "../../plugins/stages/write_evaluation/calibration.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kBound = 1e-9;
 
-// What a network with the case's outputs would be told.
+// The step results of a network with the case's outputs.
 struct Evaluated {
   explicit Evaluated(const Json& tested) : classes(tested["classes"]) {
     const auto samples = tested["samples"].get<std::size_t>();

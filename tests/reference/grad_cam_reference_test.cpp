@@ -1,4 +1,4 @@
-// Gradients of scores in inference beside PyTorch's, and that computing them leaves everything else alone. README.md,
+// Gradients of scores in inference compared with PyTorch's, and that computing them has no side effects. README.md,
 // grad_cam.json.
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace millrace::reference {
 namespace {
 
-constexpr double kGradientBound = 1e-5;  // float32, whatever the order of sums; rounding decides nothing (closest_tie)
+constexpr double kGradientBound = 1e-5;  // float32, for any order of sums; rounding changes no decision (closest_tie)
 
 class ScoreGradients : public testing::Test {
  protected:
@@ -50,7 +50,7 @@ class ScoreGradients : public testing::Test {
     return made;
   }
 
-  // All gradients that were asked for, of the first samples.
+  // All requested gradients, for the first samples.
   std::vector<std::vector<float>> read(CompiledNetwork& made, std::uint32_t count) const {
     std::vector<std::shared_ptr<std::uint8_t[]>> memory;
     std::vector<GradientCopy> copies;
@@ -100,7 +100,7 @@ TEST_F(ScoreGradients, OfFewerSamplesAreTheSame) {
   }
   const GradientCopy nothing{gradients_[0], nullptr};
   made.replica->read_gradients(batch_, 0, 0, std::span(&nothing, 1))->wait();
-  made.replica->finish();  // of a replica without a share
+  made.replica->finish();  // for a replica without a share
 }
 
 TEST_F(ScoreGradients, LeaveRunningStatisticsAndInferenceAlone) {
@@ -123,7 +123,7 @@ TEST_F(ScoreGradients, LeaveRunningStatisticsAndInferenceAlone) {
   }
 }
 
-// A label that the network does not have has no score.
+// A label that the network lacks has no score.
 TEST_F(ScoreGradients, OfALabelThatIsNotThereAreZero) {
   gradients_ = {gradient_of({{"by", "sum_relu"}, {"of", ScoreGradient::kLabel}})};
   CompiledNetwork made = compiled();
@@ -156,7 +156,7 @@ TEST_F(ScoreGradients, ThatCannotBeAreRefused) {
   EXPECT_THROW(read(made, samples_), Error) << "it was not asked for";
 }
 
-// Until it computes them.
+// Until it supports them.
 TEST_F(ScoreGradients, OnAGpuAreRefusedByName) {
   if (with_simulation().backends().find("simulated") == nullptr) GTEST_SKIP() << "not built: simulated";
   const auto backend = with_simulation().backends().find("simulated")->create();

@@ -1,4 +1,4 @@
-// Every layer against PyTorch: forward, the gradients of its inputs and parameters, and what it keeps, on every backend in
+// Every layer compared with PyTorch: forward, the gradients of inputs and parameters, and its statistics, on every backend in
 // float32. tests/reference/README.md, layers.json.
 #include <gtest/gtest.h>
 
@@ -11,10 +11,10 @@
 namespace millrace::reference {
 namespace {
 
-// Where a backend is honestly further off than the bar, with what was measured and why.
+// A backend with a larger error than the limit, with the measured error and its reason.
 struct Exception {
   const char *backend, *layer, *table, *input, *tensor;
-  double factor;  // of PyTorch's own error
+  double factor;  // multiple of PyTorch's own error
   const char* why;
 };
 constexpr const char* kFloatSums = "statistics are summed in float32, as on a GPU; PyTorch sums them in double on a CPU";
@@ -33,7 +33,7 @@ const Exception* exception_of(const char* backend, const Json& tested, const std
   return nullptr;
 }
 
-// One case on one backend. The network: exact inputs, the layer, and a flatten where its output is a map.
+// One case on one backend. The network: exact inputs, the layer, and a flatten if its output is a map.
 class Trial {
  public:
   Trial(const char* backend, const Json& tested) : backend_(backend), tested_(tested) {
@@ -80,8 +80,8 @@ class Trial {
   }
 
  private:
-  // The gradient of mean_squared_error is 2 (output - target) / (channels * divisor). With the target -kLarge * g and the divisor
-  // 2 kLarge / channels it is g, as the output is too small to change the difference.
+  // The gradient of mean_squared_error is 2 (output - target) / (channels * divisor). With target -kLarge * g and divisor 2
+  // kLarge / channels it is g, since the output is too small to change the difference.
   static constexpr double kLarge = 0x1p40;
 
   std::string text() const {
@@ -136,7 +136,7 @@ std::vector<std::string> layer_names() {
   std::vector<std::string> names;
   for (const auto& [name, type] : with_simulation().layers()) {
     if (name == "dropout" || name == "stochastic_depth") continue;  // random
-    if (name == "split") continue;  // moves values, as conformance's Ports.OfASplitTakeTheirChannels asks to the bit
+    if (name == "split") continue;  // moves values; conformance's Ports.OfASplitTakeTheirChannels compares it exactly
     names.push_back(name);
   }
   return names;

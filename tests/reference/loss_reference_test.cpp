@@ -1,4 +1,4 @@
-// Every loss against PyTorch: its value and its gradient, on every backend in float32. tests/reference/README.md, losses.json.
+// Every loss compared with PyTorch: value and gradient, on every backend in float32. tests/reference/README.md, losses.json.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -8,10 +8,10 @@
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 
-namespace millrace::reference {
+namespace millrace::reference::loss_reference_test {
 namespace {
 
-// What the output is compared with, as the file says.
+// The targets, as in the file.
 struct Targets {
   Targets(const Json& tested, const ImageShape& image)
       : batch(exact_batch(tested["output"]["shape"][0].get<std::uint32_t>(), image)) {
@@ -95,4 +95,4 @@ TEST_P(LossReference, IsWithinThreeTimesPyTorchsOwnError) {
 INSTANTIATE_TEST_SUITE_P(Losses, LossReference, testing::ValuesIn(loss_names()), by_name);
 
 }  // namespace
-}  // namespace millrace::reference
+}  // namespace millrace::reference::loss_reference_test

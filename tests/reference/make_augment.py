@@ -40,7 +40,7 @@ def about_centre(linear, shift):
 
 
 def pillow(pixels, linear, offset, method):
-    # Pillow's coordinates have the corner of the first pixel at 0
+    # In Pillow's coordinates the corner of the first pixel is 0
     half = numpy.array([0.5, 0.5])
     moved = offset - linear @ half + half
     data = (linear[0][0], linear[0][1], moved[0], linear[1][0], linear[1][1], moved[1])
@@ -111,7 +111,7 @@ def colour_cases():
         cases[f"sharpness {factor}"] = functional.adjust_sharpness(image, factor)
     for turns in [-0.5, -0.13, 0.3]:
         cases[f"hue {turns}"] = functional.adjust_hue(tensor, turns)
-    # Many grey levels, few of them often: what equalisation is for
+    # Many grey levels, most of them rare: suits equalisation
     places = numpy.arange(CROWDED * CROWDED * 3)
     crowded = (places ** 2 % 97 + places % 31).astype(numpy.uint8).reshape(CROWDED, CROWDED, 3)
     cases["equalise crowded"] = functional.equalize(Image.fromarray(crowded))

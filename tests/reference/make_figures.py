@@ -12,7 +12,7 @@ import numpy
 import figure_formulas as formulas
 import reference_values as reference
 
-# (classes, samples, how much the right class's output is raised, classes that never occur)
+# (classes, samples, amount by which the correct class's output is raised, classes that never occur)
 CASES = [(2, 50, 0.5, ()), (5, 400, 1.5, ()), (11, 3000, 2.0, (3, 10)), (7, 64, 30.0, (0,)), (3, 20, -2.0, ())]
 
 
@@ -54,7 +54,7 @@ def picture(number, height, width, channels, luminance, border):
     )
 
 
-# height, width, classes, rows and columns by which the prediction is shifted, tolerance
+# height, width, classes, rows and columns of the prediction's shift, tolerance
 BOUNDARIES = [(40, 30, 3, 0, 1, 0.0075), (60, 80, 4, 2, 1, 0.02), (48, 64, 11, 1, 3, 0.03), (33, 21, 200, 0, 0, 0.05)]
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import reference_values as reference
 
-# (layer, its table, shapes of its inputs[, the one backend that computes it])
+# (layer, its table, shapes of its inputs[, its only backend])
 CASES = [
     ("conv", dict(out=9, kernel=3, padding=1), [[8, 5, 7]]),
     ("conv", dict(out=8, kernel=[3, 2], stride=2, bias=False), [[20, 6, 5]]),
@@ -23,7 +23,7 @@ CASES = [
     ("conv", dict(out=16, kernel=3, dilation=2, padding=2), [[20, 6, 5]]),
     ("conv", dict(out=20, kernel=3, groups=20, padding=1), [[20, 6, 5]]),
     ("conv", dict(out=24, kernel=5, stride=2, padding=2), [[3, 9, 8]]),
-    # So large that the CPU backend chooses Winograd's algorithm, and that plain loops would take long.
+    # Large enough for the CPU backend to choose Winograd's algorithm; plain loops would be slow.
     ("conv", dict(out=544, kernel=3, padding=1, bias=False), [[544, 16, 16]], "cpu"),
     ("linear", dict(out=7), [[20]]),
     ("linear", dict(out=9, bias=False), [[5, 3, 4]]),
@@ -102,7 +102,7 @@ CASES = [
     ("global_max_pool", dict(), [[20, 5, 7]]),
 ]
 
-# Wider inputs where a function is to be seen beyond its middle.
+# Wider inputs for functions that differ away from their centre.
 SCALES = dict(gelu=5.0, sigmoid=6.0, silu=6.0, softmax=4.0, tanh=3.0, clipped_relu=9.0, hard_sigmoid=5.0, hard_swish=5.0, elu=4.0)
 
 
@@ -159,7 +159,7 @@ def max_unpool(x, p, t):
     return F.max_unpool2d(x[0], places, kernel, output_size=x[1].shape[2:])
 
 
-# What each layer is in PyTorch: of its inputs, its parameters by name, and its table.
+# Each layer in PyTorch, as a function of its inputs, its parameters by name, and its table.
 LAYERS = dict(
     conv=conv,
     transposed_conv=transposed_conv,

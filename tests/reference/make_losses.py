@@ -14,7 +14,7 @@ import reference_values as reference
 
 IGNORED = 255
 
-# (loss, its table, shape of the output, what else is special)
+# (loss, its table, shape of the output, other special settings)
 CASES = [
     ("cross_entropy", dict(), [10], {}),
     ("cross_entropy", dict(label_smoothing=0.1), [23], {}),

@@ -62,7 +62,7 @@ class Tensors:
         self.values, self.recipes = {}, {}
         self.running = {}
         self.closest_tie = float("inf")
-        self.winners = []    # of each max pooling and ReLU, in order
+        self.winners = []    # by max pooling and ReLU, in order
         self.replay = None   # another step's winners to use instead of one's own
 
     def make(self, name, shape, scale, offset=0.0, trained=True):
@@ -192,7 +192,7 @@ def reference(name, first_phase):
     tensors = {}
     for key, recipe in single.recipes.items():
         tensors[key] = dict(recipe)
-        # First values of the tensor itself, to check the formula before the network.
+        # The tensor's own first values, to check the formula before the network.
         first = single.values[key].detach().reshape(-1)[:3]
         tensors[key]["first"] = [float("%.9g" % v) for v in first]
         if recipe["trained"]:
@@ -214,8 +214,8 @@ def reference(name, first_phase):
 
 
 def to_json(value, depth=0):
-    """One tensor's entry per few lines: readable differences, small files."""
-    if isinstance(value, dict) and depth < 4:
+    """One tensor's entry per line: readable differences, small files."""
+    if isinstance(value, dict) and depth < 2:
         inner = ",\n".join("  " * (depth + 1) + json.dumps(k) + ": " + to_json(v, depth + 1)
                            for k, v in value.items())
         return "{\n" + inner + "\n" + "  " * depth + "}"

@@ -77,9 +77,9 @@ std::string ExactInput::text() const {
       name_, shape_[1], image_.height, image_.width, shape_[2] - 1, shape_[3] - 1);
 }
 
-// The one value of sample n is in channel n % kChannels of pixel n / kChannels: pixel 0 for maps, so that place (h, w) of the
-// output sees it through the weight of row height - 1 - h and column width - 1 - w. The kernel is as large as the image, so that
-// with this padding a smaller map comes out of it too.
+// Sample n's only value is in channel n % kChannels of pixel n / kChannels: pixel 0 for maps, so that place (h, w) of the output
+// sees it through the weight of row height - 1 - h and column width - 1 - w. The kernel is as large as the image, so that with
+// this padding it can also produce a smaller map.
 void ExactInput::each(const std::function<void(std::size_t element, std::size_t weight)>& use) const {
   const std::int64_t height = shape_.size() == 2 ? 1 : shape_[2], width = shape_.size() == 2 ? 1 : shape_[3];
   const std::int64_t pixels = std::int64_t{image_.height} * image_.width;

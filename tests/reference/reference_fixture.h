@@ -1,8 +1,8 @@
-// Networks around one layer or one loss whose inputs, and the gradient that arrives, are known to the last bit, for comparisons
-// with tests/reference/*.json.
+// Networks around one layer or loss whose inputs, and the incoming gradient, are known exactly, for comparisons with
+// tests/reference/*.json.
 //
-// An image of sample n is black but for one value of 1. A conv whose kernel is as large as the image, or a linear layer, stands
-// between the image and each input: one of its weights is one element of the input, and that weight's gradient is the gradient
+// An image of sample n is black except one value of 1. A conv whose kernel is as large as the image, or a linear layer, stands
+// between the image and each input: each of its weights is one element of the input, and that weight's gradient is the gradient
 // of this element. Everything else that is added is 0.
 #pragma once
 
@@ -32,22 +32,22 @@ inline std::string by_name(const testing::TestParamInfo<std::string>& info) { re
 Json read_reference(const std::string& file);
 std::vector<float> tensor_of(const Json& recipe);  // the formula of tests/reference/README.md
 
-// How far values are from a summary: the largest of the relative differences of samples, norm and sum.
+// The error of values relative to a summary: the largest of the relative differences of samples, norm and sum.
 double reference_error(const std::vector<float>& values, const Json& summary);
-// What they may be: three times what PyTorch's float32 is off, and at least kRounding, since PyTorch may be right by luck.
+// The allowed error: three times PyTorch's own float32 error, and at least kRounding, since PyTorch may be exact by chance.
 inline constexpr double kTimesPyTorch = 3, kRounding = 0x1p-24;
 double reference_bound(const Json& summary);
 
-// The layer that makes an input of this shape, (C, H, W) or (C), from images of `image`.
-// REQUIRES: maps are no larger than the image.
+// The layer that makes an input of this shape, (C, H, W) or (C), from images of `image`. REQUIRES: maps are no larger than the
+// image.
 class ExactInput {
  public:
   static constexpr std::int32_t kChannels = 3;
 
   ExactInput(std::string name, const Json& recipe, const ImageShape& image);
-  std::string text() const;                                                     // in a network's list of layers
+  std::string text() const;                                                     // for a network's list of layers
   void write(const Network& network, Replica& replica) const;                   // the recipe's values
-  std::vector<float> gradient(const Network& network, Replica& replica) const;  // as the input is: (N, C, H, W) or (N, C)
+  std::vector<float> gradient(const Network& network, Replica& replica) const;  // in the input's shape: (N, C, H, W) or (N, C)
   const std::string& name() const { return name_; }
 
  private:
@@ -60,7 +60,7 @@ class ExactInput {
   const ImageShape image_;
 };
 
-// As large as the largest maps among these shapes (with the batch in front); where there are none, with an element for each sample.
+// As large as the largest maps among these shapes (which begin with the batch); without maps, one element per sample.
 ImageShape exact_image(const std::vector<std::vector<std::int64_t>>& shapes);
 std::string exact_network(const ImageShape& image, const std::string& layers);
 Ref<Batch> exact_batch(std::uint32_t samples, const ImageShape& image);

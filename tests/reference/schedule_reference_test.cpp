@@ -1,4 +1,4 @@
-// Schedules of the learning rate against PyTorch's schedulers over 100 steps: make_schedules.py.
+// Learning rate schedules compared with PyTorch's schedulers over 100 steps: make_schedules.py.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -15,30 +15,26 @@ import torch
 
 import zoo_models
 
-# The last batch norm of a residual block starts at zero here; the backbones that segment do as torchvision's.
+# The last batch norm of a residual block starts at zero here; segmentation backbones follow torchvision.
 ZEROS = [name for name in zoo_models.PLAIN if "resn" in name]
 
 
 def theirs(twin):
     torch.manual_seed(1)
     model = twin.make(**dict(zero_init_residual=True) if twin.network in ZEROS else {})
-    state = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
-    return {f"{key}.weight" if key.endswith("layer_scale") else key: value for key, value in state.items()}
+    return {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
 
 
 def ours(twin, inspect):
     command = [inspect, str(zoo_models.FOLDER / f"{twin.network}.toml"), "--parameters"]
     command += ["--set", "auxiliary=true"] if twin.auxiliary else []
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-    return {parameter["name"]: parameter for parameter in map(json.loads, lines)}
+    return {parameter.get("stored_name", parameter["name"]): parameter for parameter in map(json.loads, lines)}
 
 
-# The shape without extents of 1 at its end, which the loader of weights does not mind.
-def without_ones(shape):
-    shape = list(shape)
-    while shape and shape[-1] == 1:
-        shape.pop()
-    return shape
+def stored_shape(parameter):
+    """As files of weights have it, which torchvision's models take."""
+    return parameter.get("stored_shape", parameter["shape"])
 
 
 def deviation(parameter):
@@ -64,8 +60,8 @@ def differences(found, wanted):
     for name in sorted(found.keys() | wanted.keys()):
         if name not in found or name not in wanted:
             yield f"{name}: only {'torchvision has it' if name in wanted else 'ours'}"
-        elif without_ones(found[name]["shape"]) != without_ones(wanted[name].shape):
-            yield f"{name}: {found[name]['shape']}, torchvision has {list(wanted[name].shape)}"
+        elif stored_shape(found[name]) != list(wanted[name].shape):
+            yield f"{name}: {stored_shape(found[name])}, torchvision has {list(wanted[name].shape)}"
         elif not starts_alike(found[name], wanted[name]):
             spread = f"mean {wanted[name].mean().item():.4g}, deviation {wanted[name].std().item():.4g}"
             yield f"{name}: starts at {found[name]['initialiser']} {deviation(found[name]):.4g}; torchvision: {spread}"
@@ -73,7 +69,7 @@ def differences(found, wanted):
 
 def hash_of(parameters):
     """Of our shapes, as zoo_test.cpp makes it."""
-    lines = sorted(f"{name} {'x'.join(map(str, parameter['shape']))}\n" for name, parameter in parameters.items())
+    lines = sorted(f"{name} {'x'.join(map(str, stored_shape(parameter)))}\n" for name, parameter in parameters.items())
     value = 0xCBF29CE484222325
     for byte in "".join(lines).encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64

@@ -1,8 +1,7 @@
 # Configures, builds and runs TESTS under a preset. SOURCE, BUILD, PRESET, COMPILER, OPTIONS, TESTS
 separate_arguments(options UNIX_COMMAND "${OPTIONS}")
 separate_arguments(tests UNIX_COMMAND "${TESTS}")
-execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER}
-    -D MILLRACE_UNITE=ON ${options}
+execute_process(COMMAND ${CMAKE_COMMAND} --preset ${PRESET} -B ${BUILD} -D CMAKE_CXX_COMPILER=${COMPILER} ${options}
   WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
 if(PRESET STREQUAL tsan)
   foreach(plugin cpu decode_image)
@@ -21,7 +20,7 @@ set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${SOURCE}/tests/stress/tsan.
 foreach(test IN LISTS tests)
   message("${test}")
   set(filter "*")
-  if(PRESET STREQUAL tsan AND test STREQUAL conformance_test)  # what is computed needs a backend
+  if(PRESET STREQUAL tsan AND test STREQUAL conformance_test)  # computing needs a backend
     set(filter "-*Layer*:*Loss*:*Ports*:*Optimizer*:LargerTargets*")
   endif()
   execute_process(COMMAND ${BUILD}/tests/${test} --gtest_brief=1 --gtest_filter=${filter} COMMAND_ERROR_IS_FATAL ANY)

@@ -1,4 +1,4 @@
-# Clang's analysis of what mutexes guard (framework/base/mutex.h), in the folders where threads meet. SOURCE, WORK, COMPILER, INCLUDES
+# Clang's analysis of mutex guards (framework/base/mutex.h), in the folders with threads. SOURCE, WORK, COMPILER, INCLUDES
 cmake_minimum_required(VERSION 3.25)
 if(NOT COMPILER)
   message("skipped: clang++ is not installed")
@@ -10,13 +10,13 @@ set(unsaid checkpoint/checkpointer.h checkpoint/checkpoint_writer.h run/progress
 set(flags -std=c++20 -fsyntax-only -Wno-everything -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
   -I${SOURCE}/framework/include -I${SOURCE}/framework)
 foreach(folder IN LISTS INCLUDES)
-  if(NOT folder STREQUAL "/usr/include")  # clang looks there anyway, after the standard library
+  if(NOT folder STREQUAL "/usr/include")  # clang searches it anyway, after the standard library
     list(APPEND flags -isystem ${folder})
   endif()
 endforeach()
 
-# The sources of classes that hold a mutex, and all that stand around the graph's, which are templates or lie in headers. Others are
-# left out: clang 14 cannot read the views of libstdc++ 12.
+# The sources of classes with a mutex, and all sources near the graph's, which are templates or in headers. Others are left out:
+# clang 14 cannot read the views of libstdc++ 12.
 set(sources "")
 foreach(folder checkpoint graph prepare ranks report run telemetry)
   list(APPEND patterns ${SOURCE}/framework/${folder}/*.h ${SOURCE}/framework/${folder}/*.cpp)
@@ -42,7 +42,7 @@ if(count LESS 10)
 endif()
 execute_process(COMMAND ${COMPILER} ${flags} ${sources} COMMAND_ERROR_IS_FATAL ANY)
 
-# What it would find.
+# A violation that it must find.
 set(class "#include \"base/mutex.h\"
 struct Planted {
   int read() { @lock@ return count_; }

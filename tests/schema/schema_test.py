@@ -18,7 +18,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-# A file that stands alone, and one that changes another.
+# A complete file, and one that changes another.
 WHOLE = """
 [run]
 name = "mine"
@@ -47,7 +47,7 @@ learning_rate = { initial = 0.05, schedule = "cosine" }
 """
 EXTENDING = 'extends = "classify"\n'
 
-# (file, text in it, what takes its place): each is accepted.
+# (file, text in it, its replacement): each is accepted.
 GOOD = [
     (WHOLE, "", ""),
     (WHOLE, "size = [32, 32]", 'size = ["${data.side}", "${data.side} * 2"]'),
@@ -69,7 +69,7 @@ GOOD = [
     (EXTENDING, "\n", '\n[network]\nclasses = 3\n[train.read]\npath = "photos"\n[validate.batch]\nsize = 8\n'),
 ]
 
-# (file, text in it, what takes its place, the table or key that is underlined): each is refused there.
+# (file, text in it, its replacement, the table or key that is underlined): each is refused there.
 BAD = [
     (WHOLE, "epochs = 3", "epoch = 3", "run"),
     (WHOLE, "flip_x", "flipx", "train.augment"),

@@ -19,8 +19,8 @@ expect() {
   failed=1
 }
 
-expect "pipeline-run --quie" "--quiet:only warnings, bad samples, and what was asked for on standard error: observe.console.quiet"
-expect "pipeline-run classify --set train.augment.flip_x" "train.augment.flip_x=:chance of mirroring left and right (0.5)"
+expect "pipeline-run --quie" "--quiet:only warnings, bad samples and requested output on standard error: observe.console.quiet"
+expect "pipeline-run classify --set train.augment.flip_x" "train.augment.flip_x=:probability of mirroring left to right (0.5)"
 expect "pipeline-run classify --set train.augment.border=re" "train.augment.border=reflect:"
 expect "pipeline-run cla" "classify:"
 expect "pipeline-run cla" "files"

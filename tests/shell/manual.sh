@@ -1,9 +1,9 @@
-# manual.sh ROOT BUILD: the pages that the build made are right for mandoc, and say what --help says.
+# manual.sh ROOT BUILD: the built pages are valid for mandoc, and match --help.
 command -v mandoc >/dev/null || { echo "skipped: mandoc is missing, which reads the pages"; exit 77; }
 failed=0
 for program in pipeline-run pipeline-data pipeline-inspect pipeline-profile pipeline-report; do
   page=$2/share/man/man1/$program.1
-  # It has no date: the same sources give the same page.
+  # Without a date: the same sources give the same page.
   faults=$(mandoc -T lint -W warning "$page" | grep -v 'missing date')
   text=$(mandoc -T utf8 "$page" | sed 's/.\x08//g')
   for option in $("$2/bin/$program" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do

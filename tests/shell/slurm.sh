@@ -1,4 +1,4 @@
-# slurm.sh ROOT BUILD: when tools/launch/slurm.sbatch has Slurm queue the job again. srun and scontrol are acted out.
+# slurm.sh ROOT BUILD: when tools/launch/slurm.sbatch makes Slurm requeue the job. srun and scontrol are simulated.
 script=$1/tools/launch/slurm.sbatch
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -14,7 +14,7 @@ chmod +x bin/srun bin/scontrol
 PATH=$folder/bin:$PATH
 export PATH
 failed=0
-# job NUMBER CODE EVENTS: starts it once. Says whether it was queued again.
+# job NUMBER CODE EVENTS: starts it once. Prints whether it was requeued.
 job() {
   : > queued
   SLURM_JOB_ID=$1 ENDS=$2 WRITES=$3 bash "$script" file.toml 2> said

@@ -1,4 +1,4 @@
-// The way back in a graph that runs: kept from step to step in circulating batches.
+// The source map in a running graph: kept from step to step in circulating batches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using testkit::table;
 
-// Images that say where they come from.
+// Images whose pixels encode their origin.
 class Placed : public SampleTransform {
  public:
   struct Params {};
@@ -41,7 +41,7 @@ TEST(SourceMap, IsThatOfTheStepInEveryBatch) {
       const auto index = static_cast<double>(batch.samples[slot].key.index);
       right += seen_source(batch, slot) == SourceMap{100, 200, AffineMap::translation(index, 0)} ? 1 : 0;
     }
-    if (batch.step % 2 == 1) batch.change_pixels();  // which the next step has forgotten
+    if (batch.step % 2 == 1) batch.change_pixels();  // reset by the next step
     unknown += seen_source(batch, 0).is_known() ? 0 : 1;
   };
   test.run({.threads = 2, .epochs = 2});

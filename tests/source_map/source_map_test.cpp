@@ -1,5 +1,5 @@
-// An image whose pixels know where they are goes through lines of stages drawn at random; the way back must lead each pixel that
-// the network would see to the place in the upright, whole image that looks like it.
+// An image whose pixels encode their position goes through randomly drawn lines of stages; the source map must lead each pixel
+// that the network would see to the place in the upright, whole image with the same levels.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,10 +31,10 @@ const Registry& registry() {
   return loaded;
 }
 
-// Channel 0 counts rows and channel 1 columns, in levels; channel 2 is white, and what a border rule fills in is black.
+// Channel 0 counts rows and channel 1 columns, in levels; channel 2 is white, and pixels filled by a border rule are black.
 struct Pattern {
   int height = 0, width = 0;
-  double levels = 2;  // to the next row or column
+  double levels = 2;  // per row or column
 
   std::vector<std::uint8_t> pixels() const {
     std::vector<std::uint8_t> out;
@@ -60,12 +60,12 @@ struct Pattern {
   }
 };
 
-// An image to be compared with.
+// An image to compare with.
 struct Picture {
   ImageShape shape;
   std::vector<std::uint8_t> pixels;
 
-  // Between pixels; nothing beyond the edge pixels' middles.
+  // Between pixels; empty beyond the centres of the edge pixels.
   std::optional<double> level(double x, double y, int channel) const {
     const double left = std::floor(x), top = std::floor(y);
     if (left < 0 || top < 0 || left >= shape.width - 1 || top >= shape.height - 1) return {};
@@ -79,7 +79,7 @@ struct Picture {
   }
 };
 
-// One sample on its way through stages that are made one by one.
+// One sample in stages that are made one by one.
 class Line {
  public:
   Line(const std::vector<std::uint8_t>& file, ImageShape window, std::uint64_t seed) : window_(window), seed_(seed) {
@@ -102,7 +102,7 @@ class Line {
   Sample& sample() { return batch_->samples[0]; }
   const std::string& what() const { return what_; }
 
-  // Through `batch`, with what the network sees of it.
+  // Through `batch`, with the part that the network sees.
   Picture end(SourceMap& source) {
     const ImageShape stored = sample().image().shape, window = window_.is_static() ? window_ : stored;
     const Ref<Batch> batch = testkit::make_batch(1, stored, window);
@@ -140,11 +140,11 @@ Picture whole(const std::vector<std::uint8_t>& file) {
 
 struct Tolerance {
   double levels = 2;  // by rounding
-  int white = 254;    // a pixel whose third channel is darker has something filled in
+  int white = 254;    // a pixel with a darker third channel is partly filled
 };
 
-// Each pixel lands within half a pixel (of the image seen, where it is smaller than the source); on average much nearer. Returns
-// how many levels were compared.
+// Each pixel lands within half a pixel (of the visible image, if it is smaller than the source); on average much nearer. Returns
+// the number of levels compared.
 int expect_same_places(const Picture& seen, const SourceMap& source, const Picture& expected, double levels_per_pixel,
                        const Tolerance& tolerance) {
   EXPECT_EQ(source.height, expected.shape.height);
@@ -174,7 +174,7 @@ int expect_same_places(const Picture& seen, const SourceMap& source, const Pictu
 Value pair(std::int64_t height, std::int64_t width) { return Value(Array{Value(height), Value(width)}); }
 Value range(double low, double high) { return Value(Array{Value(low), Value(high)}); }
 
-// Decoded in one of the ways there are, at no less than 24 x 24.
+// Decodes in one of the possible ways, to at least 24 x 24.
 void decode_somehow(Line& line, Draw& draw, const Pattern& pattern) {
   const Value size = pair(draw.integer(24, 70), draw.integer(24, 70));
   const Value filter = Value(draw.chance(0.5) ? "bicubic" : "bilinear");
@@ -290,7 +290,7 @@ TEST(SourceMap, OfAPhotoThatIsNotTurnedIsThatOfWhatIsStored) {
   EXPECT_EQ(line.sample().source_map(), (SourceMap{60, 80, {2, 0, 0.5, 0, 2, 0.5}}));
 }
 
-// Pixels that a source holds already.
+// Pixels from a source that decodes itself.
 TEST(SourceMap, LeadsBackToPixelsThatWereNoFile) {
   const Pattern pattern{60, 80};
   Line line(pattern.pixels(), {}, 0);

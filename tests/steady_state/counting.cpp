@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstring>
 
-// glibc's own entry, which stays reachable when `malloc` is another function.
+// glibc's own entry, still reachable when `malloc` is overridden.
 extern "C" void* __libc_malloc(std::size_t size);  // NOLINT
 
 namespace {
@@ -59,7 +59,7 @@ void leave_out(const char* name) {
         for (int i = 0; i < info->dlpi_phnum; ++i) {
           if (info->dlpi_phdr[i].p_type != PT_LOAD || (info->dlpi_phdr[i].p_flags & PF_X) == 0) continue;
           const std::uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-          if (!counts_from(reinterpret_cast<const void*>(begin))) continue;  // an earlier test has left it out
+          if (!counts_from(reinterpret_cast<const void*>(begin))) continue;  // excluded by an earlier test
           left_out.at(left_out_count) = {begin, begin + info->dlpi_phdr[i].p_memsz};
           ++left_out_count;
         }

@@ -1,4 +1,4 @@
-// Counts of malloc and of pthread_mutex_lock in this process, by all threads and libraries but those named.
+// Counts malloc and pthread_mutex_lock in this process, in all threads and in all libraries except excluded ones.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct Counts {
 
 Counts counts();
 
-// Calls from the library whose path contains `name` are not counted from now on. REQUIRES: it is loaded.
+// Stops counting calls from the library whose path contains `name`. REQUIRES: it is loaded.
 void leave_out(const char* name);
 
 }  // namespace millrace::test

@@ -1,4 +1,4 @@
-// Once predictions flow, nothing is allocated for a sample, from the file it comes from to the row that is written of it.
+// In the steady state of predictions, no memory is allocated per sample, from reading its file to writing its row.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kWarmStep = 20, kEndStep = 60;
 
-// Notes the counts when the predictions of two steps are written.
+// Records the counts when the predictions of two steps are written.
 class CountingSink : public Stage {
  public:
   struct Params {};
@@ -52,7 +52,7 @@ class Predicting : public testing::Test {
     }
   }
 
-  // Allocations of a step, between the two.
+  // Allocations per step, between the two.
   double allocations(const std::string& sink, const std::string& table, std::size_t batch) {
     std::string list = "file_name\n";
     for (std::size_t i = 0; i < batch * (kEndStep + 1); ++i) list += images_[i % images_.size()] + "\n";
@@ -86,7 +86,7 @@ TEST_F(Predicting, AllocatesNothingForASample) {
         std::pair{"write_features", "write_features.layer = \"average\"\n"}}) {
     const double small = allocations(sink, table, 50);
     double large = allocations(sink, table, 200);
-    // What is told while a slow machine waits adds some allocations to a run, and takes none away.
+    // Progress reports on a slow machine only add allocations to a run.
     for (int again = 0; again < 2 && large >= small + 15; ++again) large = std::min(large, allocations(sink, table, 200));
     std::printf("%s %s: a batch of 50: %.1f allocations; of 200: %.1f\n", sink, table, small, large);
     EXPECT_LT(large, small + 15) << sink << ": a tenth of one for each sample";

@@ -1,5 +1,4 @@
-// Once it runs, the path from file to batch allocates nothing and takes no lock for a sample: what there is belongs to chunks and
-// batches.
+// In the steady state, the path from file to batch neither allocates nor locks per sample, only per chunk and batch.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -19,7 +18,7 @@ using testkit::table;
 
 constexpr std::uint64_t kWarm = 60, kEnd = 160;  // steps
 
-// What a batch costs, between steps kWarm and kEnd.
+// The cost of a batch, between steps kWarm and kEnd.
 struct Cost {
   double allocations = 0, locks = 0;
 };
@@ -78,7 +77,7 @@ std::string shards_in(const testkit::TestFolder& folder) {
   return file + ".shards";
 }
 
-// If anything belonged to samples, a batch of four times as many would cost four times as much.
+// Costs per sample would make a batch four times as large cost four times as much.
 TEST(SteadyState, NothingIsAllocatedAndNoLockIsTakenForASample) {
   const testkit::TestFolder folder;
   const Value images = table({{"path", Value(shapes() + "/train")}}), list = table({{"path", Value(list_in(folder))}});

@@ -1,4 +1,4 @@
-// Storage "http" against a web server that misbehaves on request.
+// Storage "http" with a web server that misbehaves on request.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -105,7 +105,7 @@ TEST_F(HttpServer, IsNotBelievedWhenItNamesASizeThatNoFileHas) {
     EXPECT_EQ(complaint(ErrorKind::data, [&] { read(from, url); }),
               "cannot read '" + url + "': the server says that it has " + bytes + " bytes" + limit);
     const std::string ranged = at("claims/" + bytes + "/file.bin");
-    if (&limit == limits) continue;  // what one reads in parts may be as large
+    if (&limit == limits) continue;  // reading in parts allows this size
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(url); }),
               "cannot look at '" + url + "': the server says that it has " + bytes + " bytes" + limit);
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(ranged); }),
@@ -123,7 +123,7 @@ TEST_F(HttpServer, DoesNotWriteBehindABufferWhoseSizeItNames) {
     try {
       from.read(url, out);
       ADD_FAILURE() << "was read as " << out.size() << " bytes";
-    } catch (const Error& error) {  // versions of libcurl refuse it in their own words, or let it pass
+    } catch (const Error& error) {  // versions of libcurl refuse it in different words, or accept it
       EXPECT_SAYS(std::string(error.what()), "cannot read '" + url + "': ");
     }
     EXPECT_EQ(out.capacity(), 0U);
@@ -164,7 +164,7 @@ TEST_F(HttpServer, GivesUpWhenNothingComes) {
   EXPECT_SAYS(complaint(ErrorKind::unreachable, [&] { read(nowhere, "http://127.0.0.1:1/x"); }), "; gave up after 2 attempts");
 }
 
-// As http_storage.h says it, whatever a single attempt may take.
+// The time limit of http_storage.h, regardless of a single attempt's.
 TEST_F(HttpServer, GivesUpAtItsTimeOutWhatNoAttemptBringsOn) {
   HttpStorage from = storage({{"MILLRACE_HTTP_TIMEOUT", "1"}});
   put(root() / "trickle", content(100, 1));
@@ -175,7 +175,7 @@ TEST_F(HttpServer, GivesUpAtItsTimeOutWhatNoAttemptBringsOn) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30)) << "an attempt alone may stall for 60 s";
 }
 
-// No name has parts of more than 63 characters, and no resolver is asked.
+// Names with parts of more than 63 characters are invalid, so no resolver is contacted.
 TEST_F(HttpServer, TriesAgainWhenANameIsNotFound) {
   HttpStorage from = storage({{"MILLRACE_HTTP_ATTEMPTS", "3"}});
   const std::string url = "http://" + std::string(70, 'a') + ".invalid/x";
@@ -196,7 +196,7 @@ TEST_F(HttpServer, FollowsFiveRedirects) {
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("to/%2Fnothing")); }), ", redirected to '" + at("nothing") + "'");
 }
 
-// As when a public address has named it. The second exchange finds the first one's connection open.
+// As when a public address resolves to it. The second exchange reuses the first one's connection.
 TEST_F(HttpServer, IsNotAskedInTheNameOfAPublicAddress) {
   web::Http http;
   web::HttpRequest request;
@@ -251,7 +251,7 @@ TEST_F(HttpServer, IsTrustedOverTlsOnlyWithItsCertificateAndUnderItsName) {
   EXPECT_SAYS(said, "cannot read '" + secure / "file.bin" + "': ");
   EXPECT_SAYS(said, "certificate problem");
   EXPECT_SAYS(said, "; CURL_CA_BUNDLE or SSL_CERT_FILE names a file of the certificates to trust");
-  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // nothing that passes
+  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // permanent errors only
   for (const char* variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
     HttpStorage from = storage({{variable, own + ".crt"}});
     EXPECT_TRUE(read(from, secure / "file.bin") == bytes_) << variable;

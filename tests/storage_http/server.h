@@ -17,12 +17,12 @@ using s3::test::Variables;
 
 class WebServer {
  public:
-  // Throws std::runtime_error when it does not start. `certificate`: a PEM file of a key and its certificate, for https.
+  // Throws std::runtime_error if it does not start. `certificate`: a PEM file with a key and its certificate, for https.
   explicit WebServer(const std::filesystem::path& root, const std::string& certificate = "");
 
   std::string operator/(const std::string& path) const { return url_ + "/" + path; }
   const std::string& url() const { return url_; }  // "http://127.0.0.1:1234"
-  int requests() const;                            // so far; over http
+  int requests() const;                            // so far, over http
 
  private:
   Child child_;

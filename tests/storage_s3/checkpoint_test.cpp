@@ -1,4 +1,4 @@
-// Runs whose checkpoints lie in a bucket: they end as runs with a folder do, through kills and a server that fails.
+// Runs with checkpoints in a bucket end like runs with a folder, through kills and a failing server.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ class S3Checkpoints : public testing::Test {
     for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   }
 
-  // `runs`: the folder of runs, as each machine has its own.
+  // `runs`: the folder of runs, separate on each machine.
   Outcome run(const std::string& runs, const std::string& checkpoints, const std::vector<std::string>& options = {},
               const Interruption& interruption = {}) const {
     std::vector<std::string> words = {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"),
@@ -48,7 +48,7 @@ class S3Checkpoints : public testing::Test {
   std::string weights_in(const std::string& runs) const {
     return read_file(millrace::test::find_file(folder_.path() / runs, "weights.safetensors"));
   }
-  // The objects whose keys end so; their files have encoded names.
+  // The objects whose keys have this ending; their files have encoded names.
   std::vector<std::string> objects_that_end(const std::string& end) const {
     std::vector<std::string> found;
     for (const auto& entry : fs::directory_iterator(folder_.path() / "bucket")) {
@@ -66,7 +66,8 @@ TEST_F(S3Checkpoints, AKilledRunGoesOnElsewhereAndEndsAsIfItHadNotBeen) {
   const Outcome whole = run("whole", "");
   ASSERT_EQ(whole.code, 0) << whole.err;
 
-  // The second `latest` is never put: the run waits for an answer until it is killed, once the checkpoint before it is whole.
+  // The second `latest` is never written: the run waits for an answer until it is killed, once the checkpoint before it is
+  // whole.
   server_->control("break/stall_before_head.latest/0/1");
   Interruption kill;
   kill.once = [this] { return objects_that_end("%2Fmanifest.json").size() == 2; };
@@ -113,7 +114,7 @@ TEST_F(S3Checkpoints, AServerThatFailsHoldsNoTrainingUpAndTheLastOneIsRescued) {
   EXPECT_EQ(read_file(pointers.front()), "step-000000005\n");
 }
 
-// A run's folder may come from anywhere: what its record says is no reason to contact a bucket.
+// A run's folder may come from anywhere: its record alone must not make the program contact a bucket.
 TEST_F(S3Checkpoints, ABucketThatOnlyTheRecordOfARunNamesIsNotContacted) {
   const fs::path folder = folder_.path() / "runs/quickstart/2026-01-01T00-00-00";
   fs::create_directories(folder);

@@ -1,4 +1,4 @@
-// pipeline-data copy: to a bucket and back, and on where it was stopped.
+// pipeline-data copy: to a bucket and back, and continuing after a stop.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -81,7 +81,7 @@ TEST(Copy, NamesLinksThatLeadNowhereAndCopiesTheRest) {
             "warning: 7 links lead nowhere " + place + "are not copied: 'a/broken', 'b0', 'b1', 'b2', 'b3' and 2 more\n");
 }
 
-// Two files of one size take turns under one name: what is copied is one of them, or nothing.
+// Two files of one size alternate under one name: the copy is one of them, or nothing.
 TEST(Copy, NeverMixesTwoVersionsOfAFile) {
   const TemporaryFolder folder;
   const fs::path data = folder.path() / "data", name = data / "weights.bin", to = folder.path() / "to";

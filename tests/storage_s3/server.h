@@ -1,4 +1,4 @@
-// The test server (s3_server.py) as a child process, and what the tests of storage "s3" share.
+// The test server (s3_server.py) as a child process, and common parts of the tests of storage "s3".
 #pragma once
 
 #include <sys/types.h>
@@ -13,15 +13,15 @@
 
 namespace millrace::s3::test {
 
-// Arguments and environment (added to this process's own) of a program; its standard input ends with the object, and then it has
-// to.
+// Arguments and environment variables (added to this process's own) of a program. Its standard input ends with the object, and
+// the program must end then.
 class Child {
  public:
   Child(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  std::string read_line();  // of its standard output; what there is at its end
+  std::string read_line();  // from its standard output; the rest at its end
   int wait();               // exit code
 
  private:
@@ -44,8 +44,8 @@ class TemporaryFolder {
 
 class Server {
  public:
-  // Serves `root`, a folder of buckets. Throws std::runtime_error when it does not start.
-  // `certificate`: a PEM file of a key and its certificate, for https; empty: http.
+  // Serves `root`, a folder of buckets. Throws std::runtime_error if it does not start. `certificate`: a PEM file with a key and
+  // its certificate, for https; empty: http.
   Server(const std::filesystem::path& root, int keys_on_a_page, const std::string& certificate = "");
 
   const std::string& url() const { return url_; }  // "http://127.0.0.1:1234"
@@ -56,17 +56,17 @@ class Server {
   std::string url_;
 };
 
-bool have_python();  // else tests are skipped
+bool have_python();  // otherwise tests are skipped
 
-// Puts an object where the server finds it: a file whose name is the encoded key.
+// Puts an object into the server's folder: a file whose name is the encoded key.
 void put(const std::filesystem::path& root, const std::string& bucket, const std::string& key, const std::string& content);
 
-std::string content(std::size_t size, unsigned seed);  // bytes that differ everywhere
+std::string content(std::size_t size, unsigned seed);  // bytes without repetition
 
 using Variables = std::map<std::string, std::string>;
-Environment environment(Variables variables);      // these alone
-Variables variables(const std::string& endpoint);  // the test server's account; impatient
-Variables patient(Variables variables);            // not to fail where the machine is busy
+Environment environment(Variables variables);      // only these
+Variables variables(const std::string& endpoint);  // the test server's account; short timeouts
+Variables patient(Variables variables);            // long timeouts for busy machines
 
 std::string read_all(Storage& storage, const std::string& url);
 

@@ -1,4 +1,4 @@
-// The stream of samples is the same wherever they come from: folders, tar shards, either of them on S3, a cache.
+// The stream of samples is the same from all origins: folders, tar shards, either of them on S3, a cache.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Storage "s3" as a writer: whole objects or none, in one request or in parts, whatever the server does.
+// Storage "s3" as a writer: whole objects or none, in one request or in parts, however the server behaves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class S3Writer : public testing::Test {
   }
   std::string open_uploads() { return server_->control("uploads"); }
 
-  // In pieces that no part is a multiple of.
+  // In pieces that do not divide a part.
   static void write_pieces(Storage::Writer& writer, const std::string& bytes) {
     for (std::size_t at = 0; at < bytes.size(); at += 1'000'003)
       writer.write(bytes.data() + at, std::min<std::size_t>(1'000'003, bytes.size() - at));
@@ -87,8 +87,8 @@ TEST_F(S3Writer, AnObjectIsThereWhenItIsCommittedAndNotBefore) {
 
 struct WriteFault {
   const char* name;   // KIND.WHAT, see s3_faults.py
-  std::size_t size;   // of the object that meets it
-  const char* cause;  // in the error, when it never ends; "": not tried, since the object is written in spite of it
+  std::size_t size;   // size of the object that meets it
+  const char* cause;  // in the error, if the fault persists; "": not tried, since the object is written in spite of it
 };
 
 TEST_F(S3Writer, SurvivesFaultsThatPassAndNamesThoseThatDoNot) {

@@ -1,8 +1,8 @@
 // Many tiny training runs under attack: exceptions in random stages, stop() at random times, jitter, bad samples, one to three
 // batches, 1 to 8 threads, device threads, gates that close. None may hang, leak, or fail without naming its stage.
 //
-// MILLRACE_STRESS=2000 sets the number of runs (200 by default), MILLRACE_STRESS_SEED the first one's seed: a run that went wrong
-// is repeated with MILLRACE_STRESS=1 and its own seed.
+// MILLRACE_STRESS=2000 sets the number of runs (200 by default), MILLRACE_STRESS_SEED the first one's seed: repeat a failed run
+// with MILLRACE_STRESS=1 and its own seed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -31,14 +31,14 @@ std::shared_ptr<std::uint8_t[]> counted_buffer(std::size_t bytes) {
           }};
 }
 
-// A device's thread may be the last to let go, a moment after the run has ended. What leaks stays for good.
+// A device's thread may release its references last, shortly after the run has ended. Leaks are permanent.
 bool all_gone(const std::atomic<int>& live) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (live != 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return live == 0;
 }
 
-// Ends the process when a run does not end, and says which.
+// Ends the process if a run hangs, and names the run.
 class Watchdog {
  public:
   explicit Watchdog(std::string what) : what_(std::move(what)), thread_([this] { watch(); }) {}
@@ -66,7 +66,7 @@ class Watchdog {
   std::thread thread_;
 };
 
-// What one run is made of; a function of its seed.
+// The parts of one run, determined by its seed.
 struct Scenario {
   explicit Scenario(std::uint64_t run_seed) : seed(run_seed) {
     Draw draw(seed, {}, hash_text("stress"));
@@ -129,7 +129,7 @@ class TinyRun {
     test_.add<CountingSource>("read", table({{"size", number(s_.samples)},
                                              {"fails_at", number(s_.fault_in == "read" ? s_.fault_at : -1)},
                                              {"sampling", table({{"shuffle", Value(std::string("every-epoch"))}})}}));
-    // A paint that fails for sure makes every attempt bad, and the batcher gives up: an error of data in 'batch'.
+    // A paint that always fails makes every attempt bad, and the batcher gives up: an error of data in 'batch'.
     const double bad = s_.fault_in == "paint" ? 1.0 : s_.bad;
     test_.add<Paint>("paint", table({{"bad", Value(bad)}}));
     test_.add("jitter_chunk", jitter);
@@ -150,7 +150,7 @@ class TinyRun {
     test_.add("update", StageTypeAccess::make<Update>());
   }
 
-  // Returns what is wrong; empty: nothing.
+  // Returns the failure, or empty.
   std::string run() {
     Graph& graph = test_.make({.threads = s_.threads,
                                .io_threads = s_.io_threads,
@@ -177,7 +177,7 @@ class TinyRun {
     const std::uint64_t expected = (step + 1) * static_cast<std::uint64_t>(s_.buckets);
     for (int replica = 0; replica < s_.replicas; ++replica) {
       const std::uint64_t updates = test_.instance<Update>("update", replica).updates;
-      // After an error packets are dropped, and steps that were under way may count as done just before the graph gives up.
+      // After an error packets are dropped, and steps in flight may count as done just before the graph gives up.
       if (s_.fault_in.empty() && updates != expected) {
         wrong_ = fmt::format("step {} is done after {} updates instead of {}", step, updates, expected);
       }

@@ -41,7 +41,7 @@ void Forward::device_loop() {
       } else {
         emit_buckets(work.packet, *work.output);
       }
-    }  // everything is let go of outside the lock; the Hold goes before the packet, as a careless stage has it
+    }  // all references are released outside the lock; the Hold before the packet, as in a careless stage
     lock.lock();
   }
 }

@@ -1,5 +1,5 @@
-// A training step in miniature, with the real one's shape: per-replica steps on device threads of their own, a join over
-// replicas, per-replica updates. What it computes does not matter; who waits for whom does.
+// A miniature training step with the structure of the real one: per-replica steps on separate device threads, a join over
+// replicas, per-replica updates. Only the waiting between them matters, not the values.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace millrace::stress {
 
-inline std::atomic<int> live_buckets{0};  // to find leaks without a sanitizer
+inline std::atomic<int> live_buckets{0};  // to detect leaks without a sanitizer
 
 class CountedBucket : public GradientBucket {
  public:
@@ -24,7 +24,7 @@ class CountedBucket : public GradientBucket {
   ~CountedBucket() override { --live_buckets; }
 };
 
-// "forward": Batch -> GradientBucket, emitted from process() or, if so told, from a thread of its own, as a device does.
+// "forward": Batch -> GradientBucket, emitted from process() or, if set, from its own thread, like a device.
 class Forward : public Stage {
  public:
   struct Params {

@@ -1,4 +1,4 @@
-# Reads VERSION out of a header of that version, and requires it to be one from 2.6 to before 3.8. MODULES, VERSION
+# Reads VERSION from a header of that version, and requires it to be at least 2.6 and below 3.8. MODULES, VERSION
 include(${MODULES}/MillraceVersions.cmake)
 string(REGEX MATCHALL "[0-9]+" numbers ${VERSION})
 set(header ${CMAKE_CURRENT_BINARY_DIR}/version_${VERSION}.h)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Training speed beside PyTorch: the airbench network at batch 1024, in turns, on the same machine.
+# Training speed compared with PyTorch: the airbench network at batch 1024, alternating on the same machine.
 # usage: tools/bench/airbench_pair.sh CIFAR10_FOLDER [ROUNDS [PYTHON [PRECISION]]]
 #
 # Ours: the whole run, reading JPEG files included, images/s of the second epoch of twelve steps. PyTorch: tensors in memory, median
-# of six steps after three. Prints each round and the median ratio. PYTHON is an interpreter that has torch; EXTRA is handed on to
+# of six steps after three. Prints each round and the median ratio. PYTHON is an interpreter that has torch; EXTRA is passed to
 # torch_airbench.py (EXTRA=--compile).
 set -euo pipefail
 data=$1 rounds=${2:-5} python=${3:-/usr/bin/python3} precision=${4:-fp32}
@@ -18,7 +18,7 @@ for class in "$data"/train/*/; do  # 12,300 images: twelve whole batches
 done
 
 ours() {
-  # Every epoch reads its files: the cache, which would spare the second one that, has no room.
+  # Every epoch reads its files: the cache is too small to save the second one that.
   "$run" "$here/pipelines/cifar10_airbench.toml" --set 'train.cache.memory="1"' --set train.cache.device=false \
     --set data.path="$work" --set "validate.read.path=$work/train" --set "final.read.path=$work/train" --graph train \
     --set run.epochs=2 --set run.folder= --set checkpoint.every=never --set run.precision="$precision" --json --quiet |

@@ -19,7 +19,7 @@ import tempfile
 
 import what_if_pair
 
-# name: what differs from the usual file of what_if_pair.py.
+# name: changes to the usual file of what_if_pair.py.
 PIPELINES = {
     "slow storage": dict(latency=10000, spin=100),
     "few data threads": dict(threads=1, spin=2000),
@@ -50,7 +50,7 @@ def compare(build, folder, name, grid, rounds, pairs, seconds, tuning):
         files[key] = folder / (re.sub(r"\W+", "_", key) + ".toml")
         files[key].write_text(what_if_pair.FILE.format(**{**usual, **setting}), encoding="utf-8")
     rates = {key: [] for key in files}
-    for _ in range(rounds):  # in turns, so that what else the machine does meets all of them
+    for _ in range(rounds):  # alternating, so that other load affects all of them
         for key, file in files.items():
             rates[key].append(rate(build, file, seconds))
     medians = {key: statistics.median(each) for key, each in rates.items()}

@@ -1,5 +1,5 @@
-// What the host still does for an image that `cache` holds, which is all that it does when devices keep the images:
-// read_folder -> decode_image -> cache -> augment (alternating flip, shifts) -> batch. The first epoch decodes.
+// The host's remaining work for a cached image, which is all of its work if devices keep the images: read_folder -> decode_image
+// -> cache -> augment (alternating flip, shifts) -> batch. The first epoch decodes.
 //
 //   ninja -C build cache_bench && build/bin/cache_bench FOLDER [threads [epochs [batch]]]
 //

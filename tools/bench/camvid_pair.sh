@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Training speed of segmentation beside PyTorch: pipelines/unet_camvid.toml, or segnet_basic_camvid.toml, in turns on the same machine.
+# Segmentation training speed compared with PyTorch: pipelines/unet_camvid.toml, or segnet_basic_camvid.toml, alternating on one machine.
 # usage: tools/bench/camvid_pair.sh CAMVID [ROUNDS [PYTHON [PRECISION [NETWORK]]]]
 #
-# Ours: images/s of the second epoch of STEPS steps (6), whose images lie in the cache. PyTorch: torch_camvid.py, images in memory,
-# median of STEPS steps after two; EXTRA is handed on to it (EXTRA=--compile). Prints each round and the median ratio. PYTHON is an
+# Ours: images/s of the second epoch of STEPS steps (6), with cached images. PyTorch: torch_camvid.py, images in memory,
+# median of STEPS steps after two; EXTRA is passed to it (EXTRA=--compile). Prints each round and the median ratio. PYTHON is an
 # interpreter that has torch, torchvision and pillow; PRECISION bf16 or fp32; NETWORK unet or segnet_basic.
 set -euo pipefail
 data=$1 rounds=${2:-5} python=${3:-/usr/bin/python3} precision=${4:-bf16} network=${5:-unet}

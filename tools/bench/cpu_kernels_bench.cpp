@@ -1,8 +1,8 @@
-// GB/s of each kernel at the shapes of the airbench network, batch 256: bytes that must move, over the best time of several.
-// Then convolutions: depthwise ones of ConvNeXt, MobileNet and EfficientNet, and in bf16 those of 3x3 windows by Winograd's
-// algorithm, of U-Net and ResNet. Ours beside oneDNN's; which layers take ours is said in takes_own_depthwise() and
-// takes_winograd() (plugins/backends/cpu/convolution).
-//   cpu_kernels_bench [threads] [batch] [depthwise | winograd]    `depthwise`, `winograd`: nothing else
+// GB/s of each kernel at the shapes of the airbench network, batch 256: bytes that must move, over the best time of several. Then
+// convolutions: depthwise ones of ConvNeXt, MobileNet and EfficientNet, and in bf16 those of 3x3 windows by Winograd's algorithm,
+// of U-Net and ResNet. Ours compared with oneDNN's; takes_own_depthwise() and takes_winograd() (plugins/backends/cpu/convolution)
+// choose the layers for ours.
+//   cpu_kernels_bench [threads] [batch] [depthwise | winograd]    `depthwise`, `winograd`: only these
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -48,7 +48,7 @@ struct Memory {
   std::unique_ptr<std::uint8_t[], Deleter> data;
 };
 
-// With one thread, the processor's time: a machine that is busy with something else disturbs it less.
+// With one thread, processor time, which other load disturbs less.
 double seconds() {
   if (omp_get_max_threads() == 1) return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -168,7 +168,7 @@ ThreeTimes times_of_depthwise(const ConvShape& s, ConvMaps& maps) {
               [&] { k.depthwise_backward_weights(window, maps.x.map, maps.dy.map, static_cast<float*>(d_weights.map.data)); })};
 }
 
-// With the transformation of the weights, of which oneDNN's figures have nothing.
+// Includes the transformation of the weights, unlike oneDNN's times.
 ThreeTimes times_of_winograd(const ConvShape& s, ConvMaps& maps) {
   const WinogradKernels& k = *kernels().winograd(maps.in.type);
   const WinogradShape shape{s.in, s.out, 1, 1};
@@ -187,7 +187,7 @@ ThreeTimes times_of_winograd(const ConvShape& s, ConvMaps& maps) {
           })};
 }
 
-// With weights in the layout that oneDNN chooses.
+// With weights in oneDNN's preferred layout.
 ThreeTimes times_of_dnnl(const ConvShape& s, ConvMaps& maps, const dnnl::engine& engine, dnnl::algorithm how) {
   using dnnl::memory;
   const memory::dims strides(2, s.stride), dilates(2, 0), padding(2, s.kernel / 2);

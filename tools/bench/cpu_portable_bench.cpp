@@ -1,5 +1,5 @@
-// A portable ReLU beside this backend's own, in turns, over maps within caches and larger ones: portable speed / native speed,
-// medians of pairs.
+// A portable ReLU compared with this backend's own, alternating, over maps within caches and larger ones: portable speed / native
+// speed, medians of pairs.
 //   cpu_portable_bench [threads]
 #include <fmt/format.h>
 #include <omp.h>
@@ -75,7 +75,7 @@ PortableElement element_of(const Map& x, const Map& y) {
 
 void compare(const std::string& name, const std::function<void()>& native, const std::function<void()>& portable) {
   constexpr int kPairs = 101;
-  constexpr double kTimed = 3e-4;  // seconds of one half of a pair, about: short, so that few are interrupted
+  constexpr double kTimed = 3e-4;  // approximate seconds for half of a pair: short, so that few are interrupted
   const int calls = std::clamp(static_cast<int>(kTimed / seconds_of(native, 2)), 1, 10000);
   std::vector<double> ratios, times;
   for (int i = 0; i < kPairs; ++i) {

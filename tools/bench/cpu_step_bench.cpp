@@ -1,8 +1,8 @@
-// How fast is a training step, and where does its time go? Prints images per second and a table of the operations.
+// Measures a training step: prints images per second and a table of the operations.
 //
 //   cpu_step_bench NETWORK.toml [--batch 1024] [--steps 5] [--precision fp32|bf16] [--threads N]
 //
-// Synthetic pixels that lie in memory; ingest, forward, loss, backward and update, as in a run.
+// Synthetic pixels in memory; ingest, forward, loss, backward and update, as in a run.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -47,7 +47,7 @@ Options parse(int count, char** words) {
   return options;
 }
 
-// A batch without a pipeline behind it.
+// A batch without a pipeline.
 struct SyntheticBatch : Batch {
   std::vector<std::uint8_t> pixel_data;
   std::vector<AugmentationRecord> record_data;

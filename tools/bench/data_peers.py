@@ -89,7 +89,7 @@ def main():
         done += next(run)
     print(f"{done / (time.monotonic() - start):.1f}", flush=True)
     import os
-    os._exit(0)  # workers and prefetched batches need no farewell
+    os._exit(0)  # workers and prefetched batches need no cleanup
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The table of the README's data section: reading, decoding and batching by Millrace, by bare libjpeg-turbo, by PyTorch's DataLoader
-# and by DALI on the CPU, over the same files with as many threads (or workers), in turns. Prints medians of images/s as markdown.
+# and by DALI on the CPU, over the same files with as many threads (or workers), alternating. Prints medians of images/s as markdown.
 #
 #   tools/bench/data_table.sh LARGE SMALL ROUNDS TORCH_PYTHON DALI_PYTHON
 #
@@ -16,7 +16,7 @@ bin=build/release/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# data SOURCE DECODE EPOCHS -> a pipeline file of the data stages alone
+# data SOURCE DECODE EPOCHS -> a pipeline file with only the data stages
 data() {
   cat <<EOF
 [run]

@@ -1,12 +1,12 @@
-// Reading, decoding and batching JPEG files by the graph, beside bare libjpeg-turbo on the same files with the same number of
-// threads. Both in one run, in turn, so that whatever else the machine does disturbs both alike. Files come from the page cache
-// (the first pass, which is not counted, brings them there).
+// Reading, decoding and batching JPEG files by the graph, compared with bare libjpeg-turbo on the same files with the same number
+// of threads. Both alternate in one run, so that other load disturbs both alike. Files come from the page cache (the uncounted
+// first pass loads them).
 //
 //   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs [batch]]] [--crop SIZE]
 //
-// FOLDER holds class folders, as read_folder takes them; all files must have one size. With --crop the graph decodes a random
-// resized crop of each file, to SIZE x SIZE; bare libjpeg-turbo decodes the whole file all the same. The last line says what it
-// could save by crops of the same kind, in calls taken in turns image by image, without resampling them.
+// FOLDER contains class folders, as for read_folder; all files must have one size. With --crop the graph decodes a random resized
+// crop of each file, to SIZE x SIZE; bare libjpeg-turbo still decodes the whole file. The last line reports what it could save by
+// such crops, alternating image by image, without resampling.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ namespace {
 using namespace millrace;
 
 struct Time {
-  double wall = 0, processor = 0;  // seconds; processor: of all threads together
+  double wall = 0, processor = 0;  // seconds; processor: sum over all threads
 };
 
 Time now() {
@@ -51,8 +51,8 @@ Time now() {
 }
 
 struct Speed {
-  double rate = 0;   // images a second
-  double price = 0;  // microseconds of processor time an image: steadier on a machine that is not idle
+  double rate = 0;   // images per second
+  double price = 0;  // microseconds of processor time per image: steadier on a busy machine
 };
 
 Speed speed_since(const Time& start, std::uint64_t images) {
@@ -71,7 +71,7 @@ std::vector<std::string> list_files(const std::string& folder) {
   return files;
 }
 
-// One thread's reading and decoding, as plain as it can be: no checks, no error handling but libjpeg's own, which exits.
+// One thread's reading and decoding in the plainest form: no checks, and only libjpeg's error handling, which exits.
 class BareDecoder {
  public:
   BareDecoder() {
@@ -89,7 +89,7 @@ class BareDecoder {
     return {static_cast<std::int64_t>(info_.output_height), static_cast<std::int64_t>(info_.output_width)};
   }
 
-  // Only so much as the crop needs; as random_resized_crop draws it.
+  // Decodes only the crop's pixels; draws like random_resized_crop.
   void decode_crop(const std::string& path, Draw& draw) {
     start(path);
     const double height = info_.output_height, width = info_.output_width;
@@ -162,7 +162,7 @@ Speed bare(const std::vector<std::string>& files, int threads) {
   return speed_since(start, files.size());
 }
 
-// What bare libjpeg-turbo saves by decoding crops only: processor time of whole images over that of crops, on one thread.
+// What bare libjpeg-turbo saves by decoding only crops: processor time of whole images over that of crops, on one thread.
 double bare_crop_ratio(const std::vector<std::string>& files) {
   BareDecoder decoder;
   Draw draw(1, {}, 0);
@@ -178,7 +178,7 @@ double bare_crop_ratio(const std::vector<std::string>& files) {
   return whole / crops;
 }
 
-// read_folder -> decode_image -> batch; finished batches go straight back.
+// read_folder -> decode_image -> batch; finished batches return at once.
 class DataGraph {
  public:
   DataGraph(const std::string& folder, const Size& size, bool crop, std::int64_t batch_size, int threads)

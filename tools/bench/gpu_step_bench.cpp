@@ -1,13 +1,13 @@
-// How fast does a device train? One synthetic batch, trained on again and again: no file, no decoding, no augmentation.
+// Measures a device's training speed on one repeated synthetic batch: no files, no decoding, no augmentation.
 //
 //   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--from-host] [--profile]
 //                  [--json] [--serve] [--layers]
 //
-// A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on
-// the device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the
-// median of the rounds, a round being --steps steps. --serve waits for a line on standard input before each round and prints one
-// JSON line after it, so that another program can measure in turns with this one. --layers times each layer instead and prints a
-// line for each pass of it: milliseconds of a step, the bytes that it moves at least, and the rates that follow.
+// A step is complete: ingest, forward, loss, backward, update, submitted like a run's stages do. The images are bytes on the
+// device, as with `cache` and `device = true`; with --from-host they cross the bus in each step. Prints the median over rounds of
+// --steps steps. --serve waits for a line on standard input before each round and prints one JSON line after it, so that another
+// program can alternate with this one. --layers times each layer instead and prints a line for each of its passes: milliseconds
+// per step, the minimum bytes moved, and the resulting rates.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -131,7 +131,7 @@ class Bench {
   }
   ~Bench() { replica_.reset(); }  // waits for work that reads the pixels
 
-  // Seconds of `steps` steps, until the device is done.
+  // Seconds for `steps` steps, until the device has finished.
   double run(int steps) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < steps; ++i) step();
@@ -180,7 +180,7 @@ class Bench {
   std::unique_ptr<Replica> replica_;
 };
 
-// What the backend says of itself after the work; one that measures its idle time lists it there.
+// The backend's profile after the work, including its idle time if it measures that.
 std::string profile_of(Device& device) {
   std::string text;
   for (const auto& [name, value] : device.info().details) {
@@ -205,7 +205,7 @@ void serve(const Options& options, Bench& bench) {
   for (std::string line; std::getline(std::cin, line);) print_round(options, bench, bench.run(options.steps));
 }
 
-// What a forward pass reads and writes at least: inputs, output and parameters, once each.
+// Minimum reads and writes of a forward pass: inputs, output and parameters, once each.
 double least_bytes(const Network& network, const Layer& layer, const Options& options) {
   std::int64_t values = layer.output.elements(), weights = 0;
   for (const Shape& shape : layer.input_shapes) values += shape.elements();
@@ -214,8 +214,8 @@ double least_bytes(const Network& network, const Layer& layer, const Options& op
   return static_cast<double>(options.batch * values + weights) * (options.precision == "bf16" ? 2 : 4);
 }
 
-// Layers that were fused into another one are contained in its times and left out of its bytes. Backward does forward's work
-// twice: for the gradients of inputs and of weights.
+// Fused layers are included in another one's times, but not in its bytes. Backward does forward's work twice: for the gradients
+// of inputs and of weights.
 void print_layers(const Options& options, Bench& bench) {
   const Network& network = bench.network();
   for (const LayerTime& time : bench.layer_times()) {
@@ -239,7 +239,7 @@ int run(const Options& options) {
   std::string variable = "MILLRACE_" + options.backend + "_PROFILE";
   std::transform(variable.begin(), variable.end(), variable.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (options.profile) setenv(variable.c_str(), "1", 0);  // NOLINT(concurrency-mt-unsafe): there is one thread yet
+  if (options.profile) setenv(variable.c_str(), "1", 0);  // NOLINT(concurrency-mt-unsafe): no other threads yet
   Registry registry;
   load_all_plugins(registry);
   const std::shared_ptr<Backend> backend = backend_of(registry, options.backend);

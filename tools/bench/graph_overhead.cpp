@@ -1,8 +1,8 @@
-// The framework's own cost per packet and stage, beside a bare oneTBB function_node's in the same run.
+// The framework's cost per packet and stage, compared with a bare oneTBB function_node in the same run.
 //
-// Both sides: one node sends 4096 packets into a chain of 8 stages that do nothing but pass them on; again and again. The bare
-// chain is made of function_nodes joined by edges; ours is a Graph, with its counters, time stamps and error handling. The
-// packet of the bare chain is as large as ours but plain: it has no reference to count.
+// Both sides: one node repeatedly sends 4096 packets into a chain of 8 stages that only forward them. The bare chain consists of
+// function_nodes joined by edges; ours is a Graph, with its counters, time stamps and error handling. The bare chain's packet has
+// the same size, but no reference count.
 //
 //   ninja -C build graph_overhead && build/bin/graph_overhead [pairs]
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ using namespace millrace;
 constexpr int kStages = 8, kPackets = 4096, kRounds = 20;
 
 struct Cost {
-  double processor = 0, wall = 0;  // nanoseconds per packet and stage; processor time of all threads together
+  double processor = 0, wall = 0;  // nanoseconds per packet and stage; processor time summed over threads
 };
 
 Cost now() {
@@ -43,7 +43,7 @@ Cost cost_since(const Cost& start) {
   return {(end.processor - start.processor) / kHops, (end.wall - start.wall) / kHops};
 }
 
-// Sends kPackets into the chain for each batch, and lets the batch go on its way.
+// Sends kPackets into the chain for each batch, and forwards the batch.
 class Pump : public Stage {
  public:
   struct Params {};

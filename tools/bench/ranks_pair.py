@@ -25,7 +25,7 @@ import subprocess
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
-FIRST_BYTES, STEPS = 2, 6  # steps of the two runs whose difference is counted
+FIRST_BYTES, STEPS = 2, 6  # steps of the two runs whose difference is measured
 
 
 def images(cifar10, folder, each):
@@ -38,7 +38,7 @@ def images(cifar10, folder, each):
 
 
 def airbench(build, data, *options):
-    # Every epoch reads its files: the cache, which would spare the second one that, has no room.
+    # Every epoch reads its files: the cache is too small to save the second one that.
     return [build / "bin/pipeline-run", HERE / "pipelines/cifar10_airbench.toml", "--set", 'train.cache.memory="1"',
             "--set", "train.cache.device=false", "--set", f"data.path={data}", "--set", f"validate.read.path={data}/train",
             "--set", f"final.read.path={data}/train", "--graph", "train", "--set", "run.folder=", "--set", "checkpoint.every=never", "--set", "run.precision=fp32",
@@ -77,7 +77,7 @@ def waits(build, data, speed, log, steps):
                              "train.batch.size=128", "--devices", "cpu*2", "--steps", steps, "--json"],
                             env=environment, stderr=subprocess.DEVNULL))
     step = report["seconds"] / report["steps"]
-    # The replica that comes last waits for the network alone, the other one for that replica too.
+    # The last replica only waits for the network, the other one for that replica too.
     return step, min(device["waits_for_sums"] for device in report["devices"]) * step
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A training step under this system's libraries and under another release of Debian's, in turns, on the same machine.
+# A training step with this system's libraries and with another Debian release's, alternating on the same machine.
 # usage: tools/bench/release_pair.sh RELEASE [PAIRS [NETWORK:PRECISION:BATCH...]]      e.g. tools/bench/release_pair.sh 13 5
 #
 # Builds cpu_step_bench here and, by tools/in-debian.sh (which needs root), there. Prints images/s of each pair, and the median of
-# the ratios. The tables of operations with what oneDNN chose for each are left in build/release_pair. Nothing else should run.
+# the ratios. Tables of operations with oneDNN's choice for each are left in build/release_pair. Nothing else should run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 release=$1 pairs=${2:-5}

@@ -69,7 +69,7 @@ def machines(count, mbits, tcp):
             ip("-n", name, "addr", "add", f"10.9.0.{number + 1}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
             ip("-n", name, "link", "set", "eth0", "up")
-            burst = max(64_000, int(mbits * 1e6 / 8 / 400))  # fewer let a fast link lose time, more let it exceed its rate
+            burst = max(64_000, int(mbits * 1e6 / 8 / 400))  # less slows down a fast link, more lets it exceed its rate
             limit = ["root", "tbf", "rate", f"{mbits}mbit", "burst", str(burst), "latency", "200ms"]
             subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", *limit], check=True)
             subprocess.run(["tc", "qdisc", "add", "dev", f"port{number}", *limit], check=True)
@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--tcp", default="reno", help="its congestion control; others than reno must be the machine's own, too")
     parser.add_argument("--seconds", type=float, default=5, help="of a run")
     arguments = parser.parse_args()
-    if os.environ.get("MILLRACE_SCALING_PAIR") is None:  # namespaces and the bridge end with this one
+    if os.environ.get("MILLRACE_SCALING_PAIR") is None:  # namespaces and the bridge end with this process
         os.execvpe("unshare", ["unshare", "--net", "--mount", sys.executable, *sys.argv], dict(os.environ, MILLRACE_SCALING_PAIR="1"))
     sizes = [int(size) for size in arguments.ranks.split(",")]
     off = []

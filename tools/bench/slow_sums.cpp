@@ -1,4 +1,4 @@
-// Sums over the replicas of one process, as over a network of a given speed: what tools/bench/ranks_pair.py measures with.
+// Sums over the replicas of one process, with a simulated network speed: used by tools/bench/ranks_pair.py.
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -13,8 +13,8 @@ namespace {
 
 using namespace millrace;
 
-// Buckets go over the network one after the other, while backward computes the next ones. MILLRACE_SLOW_SUMS is its speed in bytes
-// each second, 0: without limit. The file that MILLRACE_SLOW_SUMS_LOG names gets a line for each bucket: its number and its bytes.
+// Buckets cross the network one after the other, while backward computes the next ones. MILLRACE_SLOW_SUMS is its speed in bytes
+// per second, 0: unlimited. The file named by MILLRACE_SLOW_SUMS_LOG gets a line for each bucket: its number and its bytes.
 class SlowSums final : public Communicator {
  public:
   explicit SlowSums(std::span<Device* const> devices) : stream_(devices[0]->make_stream("slow sums")) {
@@ -53,7 +53,7 @@ class SlowSums final : public Communicator {
 }  // namespace
 
 MILLRACE_PLUGIN("slow_sums", "1.0", "Sums of gradients that take as long as over a network.") {
-  registry.add(CommunicatorType{{"slow_sums", "as over a network of a given speed"}, "", [](const auto& setting) {
+  registry.add(CommunicatorType{{"slow_sums", "simulates a network of a given speed"}, "", [](const auto& setting) {
                                   return std::make_unique<SlowSums>(setting.devices);
                                 }});
 }

@@ -1,5 +1,5 @@
-// How fast small objects are read from the server on the loopback, and what a read costs this side in processor time. The server
-// is Python and shares the machine, so objects per second say more about it than about the plugin.
+// Measures reading small objects from a server on the loopback interface, and the processor time per read on this side. The
+// server is Python and shares the machine, so objects per second depend more on it than on the plugin.
 //
 //   ninja storage_s3_bench && build/release/tests/storage_s3_bench [OBJECTS [THREADS [BYTES]]]
 #include <sys/resource.h>

@@ -55,7 +55,7 @@ LABEL_SMOOTHING = 0.2
 MOMENTUM = 0.85
 KILOSTEP = 1024 * (1 + 1 / (1 - MOMENTUM))
 RATE = 11.5 / KILOSTEP  # on the loss summed over the batch
-DECAY = 0.0153 * 1024 / KILOSTEP  # per step at full rate, whatever a group's rate is
+DECAY = 0.0153 * 1024 / KILOSTEP  # per step at full rate, for any group's rate
 NORM_BIAS_FACTOR = 64.0
 RATE_START, RATE_END, RATE_PEAK_AT = 0.2, 0.07, 0.23
 LOOKAHEAD_EVERY = 5
@@ -215,7 +215,7 @@ def whitening_filters(pixels):
     x = pixels[pick].double().numpy() / 255.0
     x = ((x - CHANNEL_MEAN) / CHANNEL_DEVIATION).transpose(0, 3, 1, 2)  # (N, 3, H, W)
     k, side = WHITEN_SIZE, x.shape[2] - WHITEN_SIZE + 1
-    # Patch elements in the order (channel, row, column), as a filter lies in memory.
+    # Patch elements in the order (channel, row, column), a filter's memory order.
     elements = [x[:, c, r:r + side, s:s + side].ravel()
                 for c in range(3) for r in range(k) for s in range(k)]
     patches = np.stack(elements)  # (12, N * side * side)
@@ -282,7 +282,7 @@ class Trainer:
         seconds = []
         epoch = 0
         while self.step_number < self.total:
-            # A bias without gradient is left alone by the optimizer, decay included.
+            # The optimizer does not change a bias without gradient, nor decay it.
             self.model.whiten.bias.requires_grad = epoch < WHITEN_BIAS_EPOCHS
             start, first = time.perf_counter(), self.step_number
             for images, labels in self.data.epoch(epoch):

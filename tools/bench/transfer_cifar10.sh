@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What transfer learning brings: airbench94 is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
+# Gain of transfer learning: airbench94 is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
 # each, from its weights with a new last layer and the front frozen, and from scratch. Prints both accuracies on the 2,000 test images
 # for some seeds.
 # usage: tools/bench/transfer_cifar10.sh CIFAR10_FOLDER [EPOCHS_BEFORE [SEEDS [CLASS,CLASS]]]
@@ -13,7 +13,7 @@ run=${PIPELINE_RUN:-$here/build/release/bin/pipeline-run}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Both as TOML has lists of names.
+# Both as TOML lists of names.
 list() { sed 's/[^ ]\+/"&"/g; s/ /,/g; s/.*/[&]/' <<<"$*"; }
 two=$(list ${pair/,/ })
 eight=
@@ -31,7 +31,7 @@ learn() {
     python3 -c 'import json, sys
 print([e["accuracy"] for e in map(json.loads, sys.stdin) if e["event"] == "validate" and e["graph"] == "validate"][-1])'
 }
-# learn_few RATE BATCH SEED [OPTIONS...]: of a hundred images.
+# learn_few RATE BATCH SEED [OPTIONS...]: learns from a hundred images.
 learn_few() {
   local rate=$1 batch=$2 seed=$3
   shift 3

@@ -22,7 +22,7 @@ import torchvision
 from PIL import Image, ImageDraw, ImageFilter
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
-BATCH = 10  # of alexnet_transfer.toml
+BATCH = 10  # as in alexnet_transfer.toml
 # The last layer, and the names of all layers before it that have parameters.
 NETWORKS = {
     "alexnet": ("classifier.6", ["features.*", "classifier.1", "classifier.4"]),

@@ -53,7 +53,7 @@ learning_rate = 0.01
 
 USUAL = dict(threads=2, io_threads=2, chunk='"auto"', devices="cpu*2", latency=0, spin=1000, batch=32, buffers=3)
 
-# name: what differs from the usual file, the question, and what differs in the file that answers it.
+# name: changes to the usual file, the question, and changes in the file that answers it.
 PAIRS = {
     "threads 1 to 2": (dict(threads=1), "threads=2", dict(threads=2)),
     "threads 2 to 1": (dict(threads=2), "threads=1", dict(threads=1)),

@@ -1,4 +1,4 @@
-// A source and a stage whose times are given: what tools/bench/what_if_pair.py measures predictions with.
+// A source and a stage with given times: used by tools/bench/what_if_pair.py to check predictions.
 #include <ctime>
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace millrace;
 
-// Grey tiles that storage takes some time to give. Nothing is read.
+// Grey tiles with a simulated storage delay. Nothing is read.
 class Tiles : public Source {
  public:
   struct Params {
@@ -21,10 +21,10 @@ class Tiles : public Source {
     std::int64_t count = 100'000, side = 32, latency = 0;
   };
   static void describe(StageDescription<Params>& d) {
-    d.name("tiles").text("Grey tiles, after a time.");
+    d.name("tiles").text("Grey tiles, after a delay.");
     d.params.add("count", &Params::count).range(1).text("how many");
     d.params.add("side", &Params::side).range(1, 1024).unit("pixels").text("height and width");
-    d.params.add("latency", &Params::latency).range(0).unit("microseconds").text("for which a thread sleeps before it has one");
+    d.params.add("latency", &Params::latency).range(0).unit("microseconds").text("sleep of a thread per sample");
   }
   Tiles(const Params& params, const StageSite&) : Source(params.sampling), params_(params) {}
 
@@ -47,7 +47,7 @@ class Tiles : public Source {
   const Params params_;
 };
 
-// Takes so much time of a core for each image, whatever else runs on it.
+// Uses this much time of a core for each image, whatever else runs on it.
 class Spin : public SampleTransform {
  public:
   struct Params {
@@ -55,7 +55,7 @@ class Spin : public SampleTransform {
   };
   static void describe(StageDescription<Params>& d) {
     d.name("spin").text("Computes for a while.");
-    d.params.add("time", &Params::time).range(0).unit("microseconds").text("of a core, for each image");
+    d.params.add("time", &Params::time).range(0).unit("microseconds").text("core time per image");
   }
   Spin(const Params& params, const StageSite&) : seconds_(params.time * 1e-6) {}
   void process(Sample&, Draw&) override {
@@ -74,7 +74,7 @@ class Spin : public SampleTransform {
 
 }  // namespace
 
-MILLRACE_PLUGIN("what_if_stages", "1.0", "Stages whose times are given.") {
+MILLRACE_PLUGIN("what_if_stages", "1.0", "Stages with given times.") {
   registry.add_stage<Tiles>();
   registry.add_stage<Spin>();
 }

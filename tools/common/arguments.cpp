@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "memory_limits/limit.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
@@ -81,7 +83,7 @@ void Arguments::refuse_excluded(const std::vector<std::string_view>& given) cons
 
 namespace {
 
-// What options of other programs are called here; "": nothing is known, or this program has no such option.
+// This program's option for another program's name; "" if unknown or not available here.
 template <class Options>
 std::string option_meant_by(std::string_view name, const Options& options) {
   struct Meant {
@@ -127,7 +129,7 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   }
   std::string advice = near ? fmt::format("; nearest is '{}'", *near) : std::string();
   if (!near && name.starts_with("--") && std::ranges::find(names, "--set") != names.end()) {
-    std::string key(name.substr(2));  // as options of other programs are written
+    std::string key(name.substr(2));  // in other programs' spelling
     std::ranges::replace(key, '-', '_');
     advice = fmt::format("; a key of the file is changed by --set, as --set TABLE.{}=VALUE", key);
   }
@@ -163,7 +165,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
   for (int i = 1; i < count; ++i) {
     std::string_view argument = arguments[i];
     if (options_ended || argument.size() < 2 || argument[0] != '-') {
-      rest.emplace_back(argument);
+      rest.push_back(file_url_path(argument));
       continue;
     }
     if (argument == "--") {
@@ -197,7 +199,7 @@ bool Arguments::read(int count, const char* const* arguments, std::vector<std::s
       fail(ErrorKind::usage, "option '{}' has an empty value: write {} {}, or leave it out", option.name, option.name,
            option.value_name);
     }
-    option.take(std::move(value));
+    option.take(file_url_path(value));
   }
   refuse_excluded(given);
   return true;
@@ -218,7 +220,7 @@ std::string Arguments::help() const {
     const std::string left = option.value_name.empty() ? option.name : option.name + " " + option.value_name;
     text += fmt::format("  {:<24} {}\n", left, option.text);
   }
-  if (program_.find(' ') != std::string::npos) return text;  // a verb ends as its program does
+  if (program_.find(' ') != std::string::npos) return text;  // a verb ends like its program
   return text + exit_codes_text();
 }
 
@@ -238,14 +240,15 @@ std::string only_file(const std::vector<std::string>& rest, std::string_view pro
 
 namespace {
 
-// A stream that the program was started without: the next file that is opened would take its number, and its text.
+// Opens standard streams that the program was started without: otherwise the next opened file would get their number, and their
+// text.
 void open_missing_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest number that is free, so this one
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest free number, so this one
   }
 }
 
-// `cause`: of errno; 0: it is not known. A reader that has seen enough, as `head`, is no error.
+// `cause`: errno; 0 if unknown. A reader that has seen enough, such as `head`, is not an error.
 void refuse_output(int cause) {
   if (cause == EPIPE) return std::clearerr(stdout);
   fail(ErrorKind::storage, "standard output cannot be written{}", cause == 0 ? "" : fmt::format(": {}", std::strerror(cause)));
@@ -258,8 +261,7 @@ void require_output_written() {
   if (!flushed || std::ferror(stdout) != 0) refuse_output(flushed ? 0 : errno);
 }
 
-// The exit code. A text that the buffer of standard output does not hold is written at once, and fmt::print throws where it
-// fails.
+// The exit code. Text beyond standard output's buffer is written at once, and fmt::print throws on failure.
 int code_of(const std::function<int()>& body) {
   try {
     return body();
@@ -272,11 +274,25 @@ int code_of(const std::function<int()>& body) {
 
 }  // namespace
 
+namespace {
+
+// A stack that is too small ends the program by a signal, which names nothing. The limit counts for its threads too.
+void require_stack() {
+  constexpr rlim_t kLeast = rlim_t{256} << 10;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kLeast) return;  // RLIM_INFINITY is the largest number
+  fail(ErrorKind::run, "the stack may have {} kB, and at least {} are needed: raise the limit (ulimit -s)", limit.rlim_cur >> 10,
+       kLeast >> 10);
+}
+
+}  // namespace
+
 int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
+    require_stack();
     const int code = code_of(body);
-    constexpr int kFirstSignal = 128;  // what stopped the program looks for its code
+    constexpr int kFirstSignal = 128;  // the stopping program checks for this code
     if (code < kFirstSignal) require_output_written();
     return code;
   } catch (...) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -80,7 +81,7 @@ TEST(Arguments, RefusesAMissingAndASuperfluousValue) {
   EXPECT_THROW(parse({"--check=yes"}), Error);
 }
 
-// As `--weights "$WEIGHTS"` has in a script where the variable is not set: it would train from nothing, and say so nowhere.
+// From `--weights "$WEIGHTS"` in a script with an unset variable: it would silently train from nothing.
 TEST(Arguments, RefusesAnEmptyValue) {
   EXPECT_THROW(parse({"--devices", ""}), Error);
   EXPECT_THROW(parse({"--devices="}), Error);
@@ -105,7 +106,7 @@ TEST(Arguments, RefusesWhatExcludesEachOther) {
   EXPECT_TRUE(options.read(3, one.data(), rest));
 }
 
-// Texts that stdio's buffer holds fail at the end, longer ones while they are printed.
+// Texts within stdio's buffer fail at the end, longer ones while they are printed.
 TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
   for (const std::size_t length : {std::size_t{10}, std::size_t{1} << 20}) {
     const auto print = [&] {
@@ -130,10 +131,30 @@ TEST(RunTool, EndsAlikeForShortAndLongTextsThatCannotBeWritten) {
   }
 }
 
+TEST(RunTool, RefusesAStackThatIsTooSmallBeforeItRuns) {
+  const auto with_stack = [](rlim_t kilobytes) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_STACK, &limit);
+    limit.rlim_cur = kilobytes << 10;
+    ::setrlimit(RLIMIT_STACK, &limit);
+    std::_Exit(run_tool("tool", [] { return 7; }));
+  };
+  EXPECT_EXIT(with_stack(255), testing::ExitedWithCode(1),
+              "tool: the stack may have 255 kB, and at least 256 are needed: raise the limit \\(ulimit -s\\)");
+  EXPECT_EXIT(with_stack(256), testing::ExitedWithCode(7), "");
+}
+
 TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_tool("tool", []() -> int { throw std::bad_alloc(); }), 1);
   EXPECT_EQ(testing::internal::GetCapturedStderr().find("tool: out of memory: the program holds "), 0U);
+}
+
+TEST(Arguments, PathsMayBeUrlsOfFiles) {
+  const Parsed parsed = parse({"--devices", "file:///a%20b", "--set=x=file:///a%20b", "file:///c.toml", "s3://b/a%20b"});
+  EXPECT_EQ(parsed.devices, "/a b");
+  EXPECT_EQ(parsed.sets, std::vector<std::string>{"x=file:///a%20b"});
+  EXPECT_EQ(parsed.rest, (std::vector<std::string>{"/c.toml", "s3://b/a%20b"}));
 }
 
 TEST(Arguments, EverythingAfterTwoDashesIsNoOption) {

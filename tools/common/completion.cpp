@@ -27,7 +27,7 @@ const OptionText* find(const std::vector<OptionText>& options, std::string_view 
   return found == options.end() ? nullptr : &*found;
 }
 
-// The pipeline that the command line names, the first of its words that is a file or the name of a base file.
+// The pipeline on the command line: the first word that is a file or the name of a base file.
 std::optional<std::string> pipeline_among(const std::vector<OptionText>& options, const std::vector<std::string>& words) {
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (const OptionText* option = find(options, words[i])) {
@@ -41,8 +41,8 @@ std::optional<std::string> pipeline_among(const std::vector<OptionText>& options
   return std::nullopt;
 }
 
-// "train.au" -> its keys, each with "="; "train.augment.border=" -> what may stand there. `before`: what stands in front of it in
-// the same word, "--set=".
+// "train.au" -> its keys, each with "="; "train.augment.border=" -> its values. `before`: the preceding part of the word,
+// "--set=".
 std::string keys(const std::optional<std::string>& file, const std::string& before, std::string_view typed) {
   if (!file) return "";
   Registry registry;
@@ -73,7 +73,7 @@ std::string completions(const std::vector<OptionText>& options, const KnownNames
   const std::string typed = words.empty() ? "" : words.back();
   const OptionText* option = words.size() > 1 ? find(options, words[words.size() - 2]) : nullptr;
   const std::size_t equals = typed.find('=');
-  std::string before, value = typed;  // of --set=KEY
+  std::string before, value = typed;  // parts of --set=KEY
   if (typed.starts_with("--") && equals != std::string::npos) {
     option = find(options, typed.substr(0, equals));
     before = typed.substr(0, equals + 1);
@@ -89,7 +89,7 @@ std::string completions(const std::vector<OptionText>& options, const KnownNames
     return lines;
   }
   const std::vector<std::string> known = names();
-  for (const std::string& name : std::set(known.begin(), known.end())) {  // a plugin may be called as its stage is
+  for (const std::string& name : std::set(known.begin(), known.end())) {  // a plugin may have the same name as its stage
     if (name.starts_with(typed)) lines += line(name, "");
   }
   return lines + kFiles;

@@ -1,5 +1,5 @@
-// What a shell may write in place of the word that is being typed. The scripts in tools/completion ask each program for it, as
-// PROGRAM --complete WORD..., so that options and keys stand where they are declared, and nowhere else.
+// Completions for the word being typed in a shell. The scripts in tools/completion call each program as PROGRAM --complete
+// WORD..., so that options and keys are declared in one place only.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@ namespace millrace {
 
 struct OptionText {
   std::string name;        // "--devices"
-  std::string value_name;  // "D"; empty: it takes none
+  std::string value_name;  // "D"; empty: no value
   std::string text;
 };
 
-// Names that a program takes beside files; called only when they are asked for.
+// Names that a program accepts in addition to files; called only on demand.
 using KnownNames = std::function<std::vector<std::string>()>;
 
-// A line for each candidate, the word and then, after a tab, its meaning. The line ":files" says that a file may stand there.
-// `words`: those of the command line after the program, the last of which is being typed.
+// One line per candidate: the word, a tab, its meaning. The line ":files" allows a file there. `words`: the command line after
+// the program; the last one is being typed.
 std::string completions(const std::vector<OptionText>& options, const KnownNames& names, const std::vector<std::string>& words);
 
 }  // namespace millrace

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// A shell takes the ends of lines away, an editor adds them.
+// A shell strips trailing newlines, an editor adds them.
 std::string without_end(std::string text) {
   text.erase(text.find_last_not_of(" \t\r\n") + 1);
   return text;
@@ -33,7 +33,7 @@ std::string job_key_text(const RankWishes& wishes) {
   return without_end(text.str());
 }
 
-// The folder for the rendezvous: below the folder of runs unless one is named, which all ranks share where they share a disk.
+// The folder for the rendezvous: by default below the folder of runs, which all ranks share if they share a disk.
 std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, const std::string& runs) {
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
   if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";
@@ -44,16 +44,14 @@ std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, 
 }  // namespace
 
 Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks) {
-  return arguments
-      .option("--rank", "R", "this process is rank R, from 0, of --ranks N; launchers say it themselves", ranks.options.rank)
-      .option("--ranks", "N", "how many processes run this pipeline together, on this machine and others", ranks.options.ranks)
-      .option("--master", "HOST:PORT", "rank 0 listens there, and the others find it there", ranks.options.master)
-      .option("--rendezvous", "FOLDER", "instead: rank 0 says in this folder, which all ranks share, where it is",
-              ranks.rendezvous)
-      .option("--job-key", "FILE", "the text in it keeps strangers out of the job (also MILLRACE_JOB_KEY)", ranks.key_file)
-      .option("--interface", "NAME", "ranks meet in this network: eth0, or 10.1.0.0/16 (any)", ranks.interface)
-      .option("--wait", "SECONDS", "so long ranks wait for each other at the start (600)", ranks.wait)
-      .option("--patience", "SECONDS", "a rank that has been silent for so long is lost (10)", ranks.patience);
+  return arguments.option("--rank", "R", "rank of this process, from 0, of --ranks N; set by launchers", ranks.options.rank)
+      .option("--ranks", "N", "number of processes that run this pipeline, on this machine and others", ranks.options.ranks)
+      .option("--master", "HOST:PORT", "address where rank 0 listens", ranks.options.master)
+      .option("--rendezvous", "FOLDER", "instead: shared folder where rank 0 writes its address", ranks.rendezvous)
+      .option("--job-key", "FILE", "its text admits ranks to the job (also MILLRACE_JOB_KEY)", ranks.key_file)
+      .option("--interface", "NAME", "network between ranks: eth0, or 10.1.0.0/16 (any)", ranks.interface)
+      .option("--wait", "SECONDS", "how long ranks wait for each other at the start (600)", ranks.wait)
+      .option("--patience", "SECONDS", "how long a rank may be silent before it is lost (10)", ranks.patience);
 }
 
 SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes, const std::string& runs, bool quiet) {

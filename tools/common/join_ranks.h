@@ -1,4 +1,4 @@
-// The ranks of a run that options or a launcher have started, on this machine and others.
+// Connects the ranks of a run that options or a launcher have started, on this machine and others.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@
 
 namespace millrace {
 
-// What the command line says of ranks, beside which one this is.
+// Options for ranks, except which one this is.
 struct RankWishes {
   RankOptions options;
   std::string rendezvous, interface, key_file, wait = "600", patience = "10";
-  // Of ranks that the program has started itself: what keeps strangers out, and where rank 0 listens already.
+  // For ranks that the program starts itself: the key that excludes others, and rank 0's listening socket.
   std::string key = {};
   int listener = -1;
   std::function<std::string()> lost = {};  // as RendezvousSetting::lost
 };
 Arguments& add_rank_options(Arguments& arguments, RankWishes& ranks);
 
-// Connects the ranks. Says on standard error whom it waits for, and where a job without a key may be joined by anybody, unless
-// `quiet`. `runs`: a folder in which ranks may meet; "": none. Throws what connect_ranks() does, and Error(usage) where nothing
-// says how ranks find each other. REQUIRES: place.ranks > 1.
+// Connects the ranks. Unless `quiet`, logs to standard error whom it waits for, and a warning if anybody may join a job without a
+// key. `runs`: a folder in which ranks may meet; "" if none. Throws the errors of connect_ranks(), and Error(usage) if ranks have
+// no way to find each other. REQUIRES: place.ranks > 1.
 SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes, const std::string& runs, bool quiet);
 
 }  // namespace millrace

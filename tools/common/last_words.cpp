@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "base/crash_stack.h"
+#include "common/environment.h"
 #include "graph/graph.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
@@ -22,21 +23,21 @@ namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
-// The C library's err() ends the process by its own exit(). As many threads may do so together: each takes
-// one of the handlers that wait.
+// The C library's err() ends the process by its own exit(). Several threads may do so together: each takes one of the waiting
+// handlers.
 constexpr int kExits = 64;
 
-std::atomic<bool> has_words{false};         // false: there is nothing to say
-std::atomic<const char*> program_name{""};  // that says it
-std::atomic<pid_t> speaker{0};              // the thread that says it
+std::atomic<bool> has_words{false};         // false: nothing to report
+std::atomic<const char*> program_name{""};  // the reporting program
+std::atomic<pid_t> speaker{0};              // the reporting thread
 
-// Without handlers, and without the program's own _exit(), which threads that also leave wait in. Async-signal-safe.
+// Runs no handlers, and bypasses the program's own _exit(), in which other leaving threads wait. Async-signal-safe.
 [[noreturn]] void end_process(int code) {
   while (true) ::syscall(SYS_exit_group, code);
 }
 
-// True for the first thread that asks. Every other one stays here until that one has ended the process: it shall not end it in
-// the middle of a sentence. The first one comes back, with false, where it fails a second time while it speaks.
+// True for the first caller. All other threads block here until that one has ended the process, so that they do not cut off its
+// message. If the first one fails again while it reports, it returns with false.
 bool may_speak() {
   const pid_t self = ::gettid();
   pid_t nobody = 0;
@@ -102,7 +103,7 @@ LastWords::LastWords(const char* program) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;  // a sanitizer's
     action.sa_handler = on_crash;
-    action.sa_flags = SA_NODEFER | SA_ONSTACK;  // a stack may have overflown
+    action.sa_flags = SA_NODEFER | SA_ONSTACK;  // the stack may have overflowed
     ::sigaction(signal, &action, nullptr);
   }
 }
@@ -125,7 +126,7 @@ void LastWords::none() noexcept { has_words = false; }
 
 namespace {
 
-constexpr unsigned kPatience = 10;  // seconds, from one word on a plugin that is still loaded to the next
+constexpr unsigned kPatience = 10;  // seconds between messages about a plugin that is still loading
 constexpr int kEnds[] = {SIGHUP, SIGINT, SIGTERM};
 
 void say_loading(const char* what, const char* rest) {
@@ -151,8 +152,8 @@ void on_end(int signal) {
   end_process(128 + signal);
 }
 
-// While it lives, SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes long is named
-// each ten seconds.
+// While it lives, SIGHUP, SIGINT and SIGTERM end the process with the name of the plugin being loaded, and a slow one is named
+// every ten seconds.
 class LoadingWords {
  public:
   LoadingWords();
@@ -171,7 +172,7 @@ LoadingWords::LoadingWords() {
   for (std::size_t i = 0; i < std::size(kEnds); ++i) {
     struct sigaction action {};
     ::sigaction(kEnds[i], nullptr, &before_[i]);
-    if (before_[i].sa_handler == SIG_IGN) continue;  // NOLINT: a union of the system's
+    if (before_[i].sa_handler == SIG_IGN) continue;  // NOLINT: the system's union
     action.sa_handler = on_end;
     ::sigaction(kEnds[i], &action, nullptr);
     sigaddset(&set, kEnds[i]);
@@ -191,9 +192,10 @@ LoadingWords::~LoadingWords() {
 }  // namespace
 
 void load_plugins(Registry& registry) {
+  for (const std::string& line : misspelt_variables(environ)) print_to_stderr("warning: {}\n", line);
   const LoadingWords loading;
   load_all_plugins(registry);
-  // Only this says that another plugin's type is used in place of the one that was meant.
+  // The only hint that another plugin's type replaces the intended one.
   for (const std::string& reason : load_errors(registry)) {
     if (reason.find(" is registered already") != std::string::npos ||
         reason.find(" is loaded already from ") != std::string::npos)
@@ -203,9 +205,9 @@ void load_plugins(Registry& registry) {
 
 }  // namespace millrace
 
-// A plugin that calls the C library's _exit() ends the process without a word, since no handler runs; one that calls exit() has
-// static objects destroyed while other threads still use them. So each program defines both, and plugins find these before the C
-// library's (millrace_add_tool() exports them). Sanitizers bring theirs.
+// If a plugin calls the C library's _exit(), the process ends silently, since no handler runs; if it calls exit(), static objects
+// are destroyed while other threads still use them. So each program defines both, and plugins resolve these before the C
+// library's (millrace_add_tool() exports them). Sanitizers have their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOLINT: the C library's name
   const bool is_early = millrace::LastWords::of_plain_exit();
@@ -214,7 +216,7 @@ extern "C" __attribute__((visibility("default"))) void _exit(int code) {  // NOL
 
 extern "C" __attribute__((visibility("default"))) void exit(int code) noexcept {  // NOLINT: the C library's name
   millrace::LastWords::of_exit();
-  const auto real = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "exit"));  // NOLINT: dlsym gives a void*
+  const auto real = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "exit"));  // NOLINT: dlsym returns a void*
   if (real != nullptr) real(code);
   millrace::end_process(code);
 }

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// Text as troff has to read it: its commands are no commands, and a minus is one that can be copied.
+// Escapes text for troff: no commands, and minus signs that can be copied.
 std::string plain(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -27,7 +27,7 @@ std::string plain(std::string_view text) {
   return result;
 }
 
-// "Runs the pipeline that a TOML file describes": up to where the sentence ends or begins to list.
+// "Runs the pipeline that a TOML file describes": up to the end of the sentence or the beginning of a list.
 std::string purpose(std::string text) {
   text.resize(std::min({text.find_first_of(":(\n"), text.find(". "), text.find(", "), text.size()}));
   while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
@@ -35,7 +35,7 @@ std::string purpose(std::string text) {
   return text;
 }
 
-// The forms of a command line, "FILE [options] | --predict IMAGES", outside brackets a line each.
+// The forms of a command line, "FILE [options] | --predict IMAGES"; outside brackets one line each.
 std::string synopsis(const ProgramText& text) {
   std::string result;
   int depth = 0;

@@ -1,4 +1,4 @@
-// Pages for `man`, made from what --help is made from.
+// Manual pages, made from the data of --help.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace millrace {
 
 struct ProgramText {
   std::string program;  // "pipeline-data", or with a verb "pipeline-data show"
-  std::string usage;    // after it on a command line
-  std::string text;     // what it is for; its first sentence is the line of `man -k`
+  std::string usage;    // the command line after it
+  std::string text;     // its purpose; the first sentence is the line of `man -k`
   std::vector<OptionText> options;
 };
 
-// Codes that every program ends with. A run has more.
+// Exit codes common to all programs. A run has more.
 struct ExitText {
   const char* code;
   const char* text;

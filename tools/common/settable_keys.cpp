@@ -24,7 +24,7 @@ std::vector<std::string> choices_of(const ParamInfo& info) {
   return info.choices;
 }
 
-// `said`: the table in the file; null: it has none.
+// `said`: the table in the file; null if it has none.
 void add_declared(Keys& keys, const std::string& prefix, const std::vector<ParamInfo>& params, const Value& defaults,
                   const Value* said) {
   for (const ParamInfo& info : params) {
@@ -40,7 +40,7 @@ void add_declared(Keys& keys, const std::string& prefix, const std::vector<Param
   }
 }
 
-// What the file says and nothing declares, such as a variable.
+// Keys in the file that nothing declares, such as variables.
 void add_said(Keys& keys, const std::string& prefix, const Value& table) {
   for (const Member& member : table.table()) {
     const std::string name = prefix + member.key;
@@ -60,7 +60,7 @@ void add_table(Keys& keys, const std::string& name, const Value& document) {
   add_declared(keys, name + ".", set.infos(), write_params(set.infos(), &defaults), document.find(name));
 }
 
-// The keys that every source has: which one reads may follow from the data.
+// The keys common to all sources: the source itself may depend on the data.
 std::vector<ParamInfo> keys_of_sources(const Registry& registry) {
   std::map<std::string, std::pair<std::size_t, ParamInfo>> counted;
   std::size_t sources = 0;
@@ -83,7 +83,7 @@ void set_choices(Keys& keys, const std::string& name, std::vector<std::string> c
   if (const auto key = keys.find(name); key != keys.end()) key->second.choices = std::move(choices);
 }
 
-// What a stage's table holds besides: the keys of the optimizer that it names; and which optimizers and losses there are.
+// Other keys of a stage's table: those of its optimizer; and the available optimizers and losses.
 void add_parts(Keys& keys, const std::string& prefix, const StageType& type, const Value* said, const Registry& registry) {
   if (type.takes_optimizer) {
     const Value* const named = said != nullptr ? said->find("type") : nullptr;
@@ -117,7 +117,7 @@ void add_graph(Keys& keys, const std::string& graph, const Value& table, const R
   }
 }
 
-// A base file leaves open where its data are (config/data_layout.h).
+// A base file does not set where its data are (config/data_layout.h).
 void add_data(Keys& keys, const Value& document) {
   const Value* const data = document.find("data");
   if (data == nullptr || data->find("holds") == nullptr) return;
@@ -128,7 +128,7 @@ void add_data(Keys& keys, const Value& document) {
   }
 }
 
-// Without keys that a later file leaves without effect, such as those of the optimizer whose place another one takes.
+// Omits keys that a later file overrides, such as those of a replaced optimizer.
 Value document_of(const std::string& file, const Registry& registry) {
   const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
   Diagnostics errors;

@@ -1,4 +1,4 @@
-// The keys that `--set` can change in a pipeline: those that its file says, and those that its stages and tables declare.
+// The keys that `--set` can change in a pipeline: those in its file, and those that its stages and tables declare.
 #pragma once
 
 #include <string>
@@ -10,13 +10,13 @@ class Registry;
 
 struct SettableKey {
   std::string name;                  // "train.augment.flip_x"
-  std::string value;                 // in TOML: what the file says, or the default; "": there is neither
-  std::string text;                  // its meaning, where it is declared
-  std::vector<std::string> choices;  // all that it may be; empty: anything of its type
+  std::string value;                 // in TOML: the file's, or the default; "" if there is neither
+  std::string text;                  // its description, if declared
+  std::vector<std::string> choices;  // all allowed values; empty: any of its type
 };
 
-// Those of a pipeline file or a base file, in the order of the names. The file need not be complete: nothing of it is checked.
-// Throws Error(usage) where it cannot be read.
+// The keys of a pipeline or base file, sorted by name. The file may be incomplete: nothing is checked. Throws Error(usage) if it
+// is unreadable.
 std::vector<SettableKey> settable_keys(const std::string& file, const Registry& registry);
 
 }  // namespace millrace

@@ -24,7 +24,7 @@ class SettableKeys : public testing::Test {
   }
   void write(const char* name, const char* text) { folder_.write(name, text); }
 
-  // What the list says of a key; "absent": it is not there.
+  // The listed value of a key; "absent" if it is missing.
   std::string value(const char* file, const std::string& name) const {
     const std::vector<SettableKey> keys = settable_keys(folder_ / file, registry_);
     const auto found = std::ranges::find(keys, name, &SettableKey::name);

@@ -19,16 +19,16 @@ namespace millrace {
 namespace {
 
 constexpr const char *kLoopback = "127.0.0.1", *kLoopbackNetwork = "127.0.0.0/8";
-constexpr const char* kWait = "60";  // seconds until all have met, which they do at once unless one is gone
-constexpr int kPatience = 20;        // seconds for a rank to end after a run that went well
+constexpr const char* kWait = "60";  // seconds until all have met, which is immediate unless one is gone
+constexpr int kPatience = 20;        // seconds for a rank to end after a successful run
 
-// Not even a rank that is stopped outlives the one that started it.
+// Even a stopped rank must not outlive the one that started it.
 void end_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::raise(SIGKILL);  // it was gone before
+  if (::getppid() != parent) ::raise(SIGKILL);  // the parent was already gone
 }
 
-// As waitpid() tells; 0 where it had to be killed.
+// waitpid()'s status; 0 if it had to be killed.
 int status_of(pid_t child, std::chrono::steady_clock::time_point limit) {
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {

@@ -11,12 +11,12 @@
 namespace millrace {
 namespace {
 
-// What rank 0 says when another rank does so in place of meeting it; and the signal that end() returns.
+// Rank 0's message when another rank runs `other` instead of meeting it; and the signal that end() returns.
 std::pair<std::string, int> said_after(void (*other)()) {
   RankWishes wishes;
   StartedRanks started(3, wishes);
   if (started.place().rank == 1) other();
-  if (started.place().rank == 2) ::sleep(60);  // it is ended with the others
+  if (started.place().rank == 2) ::sleep(60);  // ended together with the others
   if (started.place().rank != 0) ::_exit(0);
   const Error error = testkit::error_of([&] { join_ranks(started.place(), wishes, {}, true); });
   EXPECT_EQ(error.kind(), ErrorKind::peer);

@@ -1,11 +1,11 @@
-# Completion of Millrace's programs in bash: options, keys after --set, names, files. The programs say what there is
-# (PROGRAM --complete WORD...). Installed trees are found by bash-completion; else: source tools/completion/millrace.bash
+# Completion of Millrace's programs in bash: options, keys after --set, names, files. The programs list them
+# (PROGRAM --complete WORD...). bash-completion finds installed trees; otherwise: source tools/completion/millrace.bash
 _millrace() {
   local typed=${COMP_LINE:0:COMP_POINT} words=() candidate text files=
   read -r -a words <<<"$typed"
   [[ $typed == *[[:space:]] ]] && words+=("")
   local last=${words[-1]}
-  # Bash completes what stands behind the last '=' or ':' of a word.
+  # Bash completes the part after the last '=' or ':' of a word.
   local before=${last%"${last##*[=:]}"}
   COMPREPLY=()
   while IFS=$'\t' read -r candidate text; do

@@ -1,8 +1,8 @@
-# The author headers as Doxygen reads them: their plain comments become its own. `//` lines in front of a declaration describe it, and
-# so does a comment behind it. Indented lines are code. The first comment of a file describes the file. A comment with a blank line
-# behind it describes nothing that Doxygen lists.
+# Converts the author headers for Doxygen: plain comments become its own. `//` lines before a declaration describe it, and
+# so does a comment after it. Indented lines are code. The first comment of a file describes the file. A comment with a blank line
+# after it describes nothing that Doxygen lists.
 
-# What Doxygen would take for commands, apart from code in backticks.
+# Escapes text that Doxygen would treat as commands, outside code in backticks.
 function escaped(text,    parts, count, i, result) {
   count = split(text, parts, "`")
   for (i = 1; i <= count; ++i) {

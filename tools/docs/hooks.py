@@ -123,7 +123,7 @@ def on_page_markdown(markdown, page, config, files):
     parts = re.split(r"(^```.*?^```$)", MERMAID.sub(drawn, markdown), flags=re.MULTILINE | re.DOTALL)
     for at, part in enumerate(parts):
         if part.startswith("```"):
-            parts[at] = FENCE.sub(r"```\1", part)  # words behind the language are for the tests
+            parts[at] = FENCE.sub(r"```\1", part)  # words after the language are for the tests
         elif not page.file.src_path.startswith("api/"):
             linked = re.split(r"(\[[^\]]*\]\([^)]*\))", TO_TREE.sub(to_tree, part))
             parts[at] = "".join(text if text.startswith("[") else HEADER.sub(to_header, text) for text in linked)

@@ -13,7 +13,7 @@ import sys
 TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[A-Za-z_][\w:]*|->|\s+|.""", re.DOTALL)
 FIELD = re.compile(r"(?<!\{)\{[^{}]*\}")
 MISTAKES = {"errors.add", "errors_.add"}
-PASSED_ON = {"", "fmt::format"}  # calls and brackets through which a literal still is the message
+PASSED_ON = {"", "fmt::format"}  # calls and brackets in which a literal is still the message
 FEWEST_WORDS = 4
 KINDS = {
     "usage": "A file or an option is wrong (exit code 2)",
@@ -68,7 +68,7 @@ def messages_of(source):
         token = match.group(0)
         if token.isspace() or token.startswith(("//", "/*")):
             continue
-        if token.startswith('"'):  # literals beside each other are one
+        if token.startswith('"'):  # adjacent literals are one
             text += token[1:-1]
             continue
         if text:
@@ -109,7 +109,7 @@ def page(found):
     for kind, title in KINDS.items():
         lines += [f"## {title}", "", "| message | from |", "|---|---|"]
         for text, homes in sorted(found[kind].items(), key=lambda item: re.sub(r"\W", "", item[0]).lower()):
-            cell = re.sub(r"[^\w\s…]", lambda sign: f"&#{ord(sign.group(0))};", text)  # no sign of it is Markdown
+            cell = re.sub(r"[^\w\s…]", lambda sign: f"&#{ord(sign.group(0))};", text)  # escapes Markdown
             lines.append(f"| {cell} | {', '.join(sorted(homes))} |")
         lines.append("")
     return "\n".join(lines)

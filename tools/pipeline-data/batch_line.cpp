@@ -42,7 +42,7 @@ class OwnBatch : public Batch {
   std::vector<float> slot_shares_, slot_weights_;
 };
 
-// Keeps the packet that a stage sends on.
+// Keeps the packet that a stage sends.
 class LastPacket : public Output {
  public:
   void emit(int port, Packet packet) override {
@@ -62,7 +62,7 @@ class LastPacket : public Output {
   std::optional<Error> error_;
 };
 
-// The size of batches where a run would choose it by its devices' memory.
+// The batch size if a run would choose it by its devices' memory.
 std::uint32_t size_without_devices(std::uint64_t samples) {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(samples, 1, 64));
 }

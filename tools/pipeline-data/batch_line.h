@@ -1,4 +1,4 @@
-// Whole batches of a graph, outside of a running one: for stages after `batch` that change images, such as mix_images.
+// Complete batches of a graph without a running graph: for stages after `batch` that change images, such as mix_images.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@ namespace millrace {
 // REQUIRES: data whose images have one size. `data` must outlive it.
 class BatchLine {
  public:
-  // Makes `batch` and the stages after it that take a batch and give one out; throws what they say of their parameters, and of
-  // images that the network cannot take.
+  // Makes `batch` and the following stages that take and return a batch; throws their errors about parameters, and about images
+  // unsuitable for the network.
   explicit BatchLine(const DataSet& data);
 
   bool changes_batches() const { return !stages_.empty(); }
-  std::uint64_t steps() const;  // of an epoch; one where it has not a whole one
+  std::uint64_t steps() const;  // per epoch; one if it is less than a batch
 
-  // The batch of this number in an epoch, as it goes into the training step. Bad samples have weight 0 in it and keep their
-  // fault; a run may have replaced them. Its samples are as they arrived at `batch`.
+  // The batch of this number in an epoch, as used by the training step. Bad samples have weight 0 and keep their fault; a run may
+  // have replaced them. Its samples are as they arrived at `batch`.
   Ref<Batch> load(std::uint64_t epoch, std::uint64_t number, unsigned threads) const;
 
  private:

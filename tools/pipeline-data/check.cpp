@@ -1,4 +1,4 @@
-// pipeline-data check: every sample of the graphs of a run, read and decoded.
+// pipeline-data check: reads and decodes every sample of a run's graphs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,17 +33,17 @@ std::string ledger_line(const Sample& sample, const std::string& graph) {
   return line.add("attempt", sample.key.attempt).text();
 }
 
-constexpr std::uint64_t kLabelImages = 1000;  // that are looked at for values without a class
+constexpr std::uint64_t kLabelImages = 1000;  // checked for values without a class
 
-// The same for a file whichever source names it.
+// The same for a file from any source.
 std::uint64_t place_hash(const Sample& sample) {
   return hash_text(fmt::format("{}\n{}\n{}\n{}", sample.url, sample.member, sample.offset, sample.target_url));
 }
 
-// What is found in the parts of a data set, each sample once.
+// Findings in the parts of a data set, each sample once.
 class Findings {
  public:
-  // What is found is kept at once, so that it is there when a fault of another kind ends the search.
+  // Findings are stored at once, so that they remain when another kind of error ends the search.
   void search(const DataSet& data, unsigned threads);
   void print() const {
     for (const auto& [place, text] : bad_) fmt::print("{}\n", text);
@@ -53,7 +53,7 @@ class Findings {
 
  private:
   std::map<std::pair<int, std::uint64_t>, std::string> bad_;  // by part and index: the list is the same every time
-  std::vector<std::uint64_t> places_;                         // of samples of the parts before, sorted
+  std::vector<std::uint64_t> places_;                         // hashes of samples in earlier parts, sorted
   std::uint64_t samples_ = 0;
   int part_ = 0;
 };
@@ -92,7 +92,7 @@ void search_part(const DataSet& data, unsigned threads, Findings& findings) {
   findings.search(data, threads);
 }
 
-// Returns the graphs that are left.
+// Returns the remaining graphs.
 std::vector<std::string> search_first(const DataSetOptions& options, Findings& findings) {
   const DataSet data(options, DataSet::Stages::images);
   std::vector<std::string> others;
@@ -116,11 +116,9 @@ void search_all(DataSetOptions options, Findings& findings) {
 int check_verb(int count, const char* const* arguments) {
   DataSetOptions options;
   std::vector<std::string> rest;
-  Arguments reader(
-      "pipeline-data check", "PIPELINE.toml [options]",
-      "Reads every sample of the graphs of a run once, takes it through the stages before `batch`, and prints a line of\n"
-      "JSON for each bad one, as quarantine.jsonl has them; files that cannot be read are bad too. Exit code 3 when there\n"
-      "are any.");
+  Arguments reader("pipeline-data check", "PIPELINE.toml [options]",
+                   "Reads every sample of a run's graphs once, up to `batch`, and prints each bad one as a line of JSON, as in\n"
+                   "quarantine.jsonl; unreadable files are bad too. Exit code 3 if there are any.");
   options.declare(reader, "all but those with every = \"never\"");
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;

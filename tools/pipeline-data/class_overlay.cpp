@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), in three brightnesses in
-// turns.
+// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), in three alternating
+// brightnesses.
 drawing::Colour class_colour(std::size_t index) {
   constexpr double kValues[] = {255, 180, 120};
   const double turns = 0.61803398875 * static_cast<double>(index), value = kValues[index % 3];

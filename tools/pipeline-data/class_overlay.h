@@ -1,4 +1,4 @@
-// Classes of pixels as colours.
+// Colours for classes of pixels.
 #pragma once
 
 #include <picture.h>
@@ -11,10 +11,10 @@
 
 namespace millrace {
 
-// As far apart from each other as may be, for any number of them; the same index has the same colour always.
+// As distinct as possible for any number of classes; an index always has the same colour.
 drawing::Colour class_colour(std::size_t index);
 
-// Lays the classes' colours over an image of the same height and width, half transparent; `ignored` stays as it is.
+// Blends the classes' colours half transparently over an image of the same height and width; `ignored` stays unchanged.
 using ClassColour = std::function<drawing::Colour(std::size_t index)>;
 void lay_over(const Image& image, const Image& classes, std::uint8_t ignored, const ClassColour& colour_of = class_colour);
 

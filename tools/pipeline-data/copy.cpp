@@ -1,4 +1,4 @@
-// pipeline-data copy: a folder of any storage to a folder of any other one.
+// pipeline-data copy: copies a folder between any two storages.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{8} << 20;  // what a thread holds of an object at once
+constexpr std::size_t kPiece = std::size_t{8} << 20;  // a thread's share of an object in memory
 
 struct Folder {
   std::string url;
@@ -36,10 +36,10 @@ using Objects = std::map<std::string, Storage::Object>;  // by name
 
 struct Listing {
   Objects objects;
-  std::vector<std::string> dangling;  // names of links that lead nowhere
+  std::vector<std::string> dangling;  // names of dangling links
 };
 
-// What lies below a name with a leading '.' is left out.
+// Ignores everything below a name with a leading '.'.
 Listing list(const Folder& folder) {
   Listing listing;
   folder.storage->list(folder.url, [&](const Storage::Object& object) {
@@ -52,7 +52,7 @@ Listing list(const Folder& folder) {
   return listing;
 }
 
-// Those that an earlier copy has brought; none where there is no folder yet.
+// Objects from an earlier copy; empty if there is no folder yet.
 Objects objects_there(const Folder& folder) {
   try {
     return list(folder).objects;
@@ -62,12 +62,12 @@ Objects objects_there(const Folder& folder) {
   }
 }
 
-// An object is there, whole and of one version, or not at all: each piece is read by itself.
+// An object arrives complete and in one version, or not at all: each piece is read on its own.
 void copy_object(const Folder& from, const Folder& to, const Storage::Object& object, std::vector<std::uint8_t>& memory) {
   const std::string source = join_url(from.url, object.name);
   const auto writer = to.storage->write(join_url(to.url, object.name));
   for (std::uint64_t at = 0; at < object.bytes;) {
-    if (stop_signal != 0) return;  // without commit() nothing is left of it
+    if (stop_signal != 0) return;  // without commit() nothing of it remains
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, object.bytes - at));
     memory.resize(std::max(memory.size(), piece));
     from.storage->read(source, at, piece, memory.data());
@@ -85,7 +85,7 @@ class Copy {
  public:
   Copy(Folder from, Folder to) : from_(std::move(from)), to_(std::move(to)) {}
 
-  // Those whose names and sizes are there are left as they are.
+  // Skips objects that exist with the same name and size.
   void plan() {
     const Objects there = objects_there(to_);
     Listing here = list(from_);
@@ -110,7 +110,7 @@ class Copy {
     if (error_) throw Error(*error_);
   }
 
-  // What cannot be copied: the first few names, and how many more. Whether there is any.
+  // Lists what cannot be copied: the first few names, and how many more. Returns true if there are any.
   bool warn_of_dangling() const {
     if (dangling_.empty()) return false;
     constexpr std::size_t kNamed = 5;
@@ -164,13 +164,11 @@ class Copy {
 int copy_verb(int count, const char* const* arguments) {
   std::string threads = "8";
   std::vector<std::string> rest;
-  Arguments reader(
-      "pipeline-data copy", "FROM TO [options]",
-      "Copies all that lies below a folder to another one: of this machine, or s3://BUCKET/FOLDER. What is there under\n"
-      "the same name and with as many bytes is left as it is, so that a copy that was stopped goes on when it is\n"
-      "started again. Names with a part that begins with '.' are left out. Links that lead nowhere are named, and the exit\n"
-      "code is 3 then.");
-  reader.option("--threads", "N", "so many objects at once (8)", threads);
+  Arguments reader("pipeline-data copy", "FROM TO [options]",
+                   "Copies everything below a folder to another folder, local or s3://BUCKET/FOLDER. Files of the same name and\n"
+                   "size are skipped, so a stopped copy continues when repeated. Names with a part that begins with '.' are\n"
+                   "skipped. Broken links are reported; the exit code is then 3.");
+  reader.option("--threads", "N", "concurrent objects (8)", threads);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 2)
     fail(ErrorKind::usage, "expected two folders, FROM and TO, found {}; see pipeline-data copy --help", rest.size());

@@ -1,4 +1,4 @@
-// pipeline-data count: how many samples each class has.
+// pipeline-data count: number of samples per class.
 #include <fmt/format.h>
 
 #include <map>
@@ -15,7 +15,7 @@ int count_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data count", "PIPELINE.toml [options]",
-      "Counts the samples of each label, after `only`, `part` and `limit`. Reads no image unless the labels lie in them.\n"
+      "Counts the samples of each label, after `only`, `part` and `limit`. Reads images only for labels inside them.\n"
       "(Classes of pixels and columns of numbers: pipeline-data statistics.)");
   options.declare(reader);
   if (!reader.read(count, arguments, rest)) return 0;

@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// "checked 1200 of 50000" on standard error while something goes on: a line that renews itself on a terminal; elsewhere a line now
-// and then, so that a short work has none. Thread-safe.
+// "checked 1200 of 50000" on standard error during long work: on a terminal a line that renews itself, elsewhere a line now and
+// then, so that short work has none. Thread-safe.
 class Counter {
  public:
   Counter(std::string what, std::uint64_t of, std::chrono::milliseconds plain_pause = std::chrono::seconds(5));

@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// What is written while ten of ten are counted; under test standard error is no terminal.
+// The output while ten of ten are counted; in tests, standard error is not a terminal.
 std::string written(std::chrono::milliseconds pause) {
   testing::internal::CaptureStderr();
   {

@@ -16,7 +16,7 @@ namespace {
 
 bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) { return std::ranges::count(keys, key) > 0; }
 
-// Keys of every source (source_params.h).
+// Keys common to all sources (source_params.h).
 bool orders(const Member& member) { return is_one_of(member.key, {"shuffle", "balance", "class_weights"}); }
 bool narrows(const Member& member) { return is_one_of(member.key, {"limit", "part", "part_seed", "only"}); }
 
@@ -25,10 +25,10 @@ bool has(const Value& table, const Member& member) {
   return value != nullptr && to_toml(*value) == to_toml(member.value);
 }
 
-// Whether all samples of `part` are among those of `whole`.
+// True if all samples of `part` are in `whole`.
 bool is_within(const StagePlan& part, const StagePlan& whole) {
   const Value &in = part.table, &all = whole.table;
-  const bool may_narrow = all.find("limit") == nullptr;  // which is spread over what is left
+  const bool may_narrow = all.find("limit") == nullptr;  // spread over the remaining samples
   return part.type == whole.type &&
          std::ranges::all_of(all.table(), [&](const Member& member) { return orders(member) || has(in, member); }) &&
          std::ranges::all_of(in.table(), [&](const Member& member) {
@@ -36,7 +36,7 @@ bool is_within(const StagePlan& part, const StagePlan& whole) {
          });
 }
 
-// What tells its samples from those of `read`: path = "photos/val".
+// What distinguishes its samples from those of `read`: path = "photos/val".
 std::string difference(const StagePlan& part, const StagePlan& read) {
   for (const Member& member : part.table.table()) {
     if (!orders(member) && !has(read.table, member)) return fmt::format("{} = {}", member.key, to_toml(member.value));
@@ -44,7 +44,7 @@ std::string difference(const StagePlan& part, const StagePlan& read) {
   return fmt::format("stage = \"{}\"", part.type->name);
 }
 
-// "" where it takes a network to count them, or where they cannot be read.
+// "" if counting needs a network, or if they are unreadable.
 std::string number_of_samples(const DataSet& data, const GraphPlan& part) {
   if (to_toml(part.stages.front().table).find("://") != std::string::npos) return {};
   try {

@@ -1,4 +1,4 @@
-// The parts of a data set that the graphs of a pipeline file read: trained on, held out, and others.
+// The parts of a data set that a pipeline file's graphs read: training, validation, and others.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace millrace {
 
-// The graphs of a run that read samples which neither `data` nor a graph before has, as far as the keys of their sources tell;
-// none with every = "never".
+// A run's graphs that read samples outside `data` and the graphs before, judging by the keys of their sources; none with every =
+// "never".
 std::vector<const GraphPlan*> other_parts(const DataSet& data);
 
-// Where no graph was asked for: says on standard error which of them are left out, with their samples, where they can be counted
-// on this machine, and the option that takes them.
+// If no graph was requested: logs to standard error which graphs are left out, with their number of samples if it can be counted
+// on this machine, and the option that selects them.
 void warn_of_other_parts(const DataSet& data, const DataSetOptions& options);
 
 }  // namespace millrace

@@ -18,12 +18,12 @@
 namespace millrace {
 
 void DataSetOptions::declare(Arguments& arguments, const char* default_graph) {
-  arguments.option("--graph", "NAME", fmt::format("whose source is meant, such as validate ({})", default_graph), graph)
-      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.path=/data/cifar10", overrides);
+  arguments.option("--graph", "NAME", fmt::format("graph of the source, such as validate ({})", default_graph), graph)
+      .repeated("--set", "KEY=VALUE", "set a key of the file: --set data.path=/data/cifar10", overrides);
 }
 
 void DataSetOptions::declare_threads(Arguments& arguments) {
-  arguments.option("--threads", "N", "that read and decode (one for each processor)", threads);
+  arguments.option("--threads", "N", "reading and decoding threads (one per processor)", threads);
 }
 
 unsigned DataSetOptions::thread_count() const {
@@ -42,7 +42,7 @@ const GraphPlan& graph_of(const Pipeline& pipeline, const std::string& name) {
        fmt::join(names, ", "));
 }
 
-// The graph's beginning.
+// The first stages of a graph.
 GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
   GraphPlan plan = graph;
   const auto end = stages == DataSet::Stages::source
@@ -54,7 +54,7 @@ GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
   return plan;
 }
 
-// Passes on what stages warn of, once in the program's life.
+// Forwards warnings of stages, each once in the program's life.
 class Warnings : public SilentServices {
  public:
   explicit Warnings(bool quiet) : quiet_(quiet) {}
@@ -70,7 +70,7 @@ class Warnings : public SilentServices {
   const bool quiet_;
 };
 
-// Before an image is decoded: each thread makes one of the size that the file asks for.
+// Checks before decoding: each thread makes an image of the size that the file requests.
 void require_memory_for_images(const GraphBuild& build, unsigned threads) {
   const ImageShape& image = build.data().image;
   const std::size_t there = host_memory_for("", 1), bytes = image.is_static() ? image.bytes() * threads : 0;

@@ -1,4 +1,4 @@
-// pipeline-data hash: what the files of a data set hold, as a manifest that another copy is compared with.
+// pipeline-data hash: a manifest of a data set's files, for comparing another copy with it.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -19,6 +19,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
@@ -34,7 +35,7 @@ using Manifest = std::map<std::string, std::string>;  // SHA-256 in hexadecimal 
 
 constexpr std::size_t kDigits = 64;
 
-// As sha256sum prints it, and reads it with -c.
+// The format of sha256sum, which reads it with -c.
 std::string text_of(const Manifest& manifest) {
   std::string text;
   for (const auto& [name, sum] : manifest) text += fmt::format("{}  {}\n", sum, line_text(name));
@@ -58,14 +59,14 @@ Manifest read_manifest(const std::string& path) {
   return manifest;
 }
 
-// "SUM BYTES VERSION" of files that were hashed before, by name. The version is a file's time.
+// "SUM BYTES VERSION" of already hashed files, by name. The version is a file's time.
 using Known = std::map<std::string, std::string>;
 
 std::string known_text(const std::string& sum, const Storage::Object& object) {
   return fmt::format("{} {} {:016x}", sum, object.bytes, hash_text(object.version));
 }
 
-// Where the sums of a folder are kept; "": there is no such place.
+// The stored sums of a folder; "" if there is no place for them.
 fs::path file_of_known(const std::string& url) {
   const fs::path folder = cache_folder("manifests");
   const bool is_remote = url.find("://") != std::string::npos;
@@ -83,7 +84,7 @@ Known read_known(const fs::path& path) {
   return known;
 }
 
-// Where that cannot be written, all is read again the next time.
+// If it cannot be written, everything is read again next time.
 void keep_known(const fs::path& path, const std::vector<Storage::Object>& objects, const Manifest& manifest) {
   if (path.empty()) return;
   try {
@@ -109,7 +110,7 @@ std::string sum_of(Storage& storage, const std::string& url, std::uint64_t bytes
   return hex_text(sum.finish());
 }
 
-// Every file below a folder.
+// Hashes every file below a folder.
 Manifest hash_folder(const std::string& url, unsigned threads) {
   Registry registry;
   load_plugins(registry);
@@ -137,7 +138,7 @@ Manifest hash_folder(const std::string& url, unsigned threads) {
   return manifest;
 }
 
-// The names without the folder that all of them lie in.
+// The names relative to their common folder.
 Manifest below_common_folder(const Manifest& manifest) {
   if (manifest.empty()) return manifest;
   const std::string& first = manifest.begin()->first;
@@ -151,7 +152,7 @@ Manifest below_common_folder(const Manifest& manifest) {
   return below;
 }
 
-// The samples of a graph: a file, or the part of an archive, and the file of its target.
+// Hashes a graph's samples: a file, or the part of an archive, and the file of its target.
 void hash_samples(const DataSet& data, unsigned threads, Manifest& manifest) {
   const SampleOrder& order = data.line().order();
   std::vector<Sample> samples(threads);
@@ -190,9 +191,9 @@ Manifest hash_data(DataSetOptions options) {
   return below_common_folder(manifest);
 }
 
-// Prints what differs. Whether anything does.
+// Prints the differences. Returns true if there are any.
 bool compare(const Manifest& then, const Manifest& found, const std::string& file) {
-  Manifest now;  // with names as text_of() writes them
+  Manifest now;  // with names in the form of text_of()
   for (const auto& [name, sum] : found) now[line_text(name)] = sum;
   std::size_t other = 0, gone = 0, added = 0;
   const auto say = [](std::size_t& counter, const char* what, const std::string& name) {
@@ -229,17 +230,17 @@ int hash_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data hash", "FOLDER | PIPELINE.toml | DATA [options]",
-      "Prints the SHA-256 of every file below a folder (a URL ends with /), or of every sample that the graphs of a pipeline\n"
-      "read, or of the images in a list or in shards, as sha256sum does; or compares them with what an earlier call or another\n"
-      "machine has printed, and ends with exit code 3 where something differs. Files of a folder whose size and time are as\n"
-      "at the last call are not read again.");
-  reader.option("--out", "FILE", "the manifest is written there instead", out)
-      .option("--compare", "FILE", "a manifest: print what differs from it", with);
+      "Prints the SHA-256 of every file below a folder (a URL ends with /), of every sample of a pipeline's graphs,\n"
+      "or of the images in a list or in shards, as sha256sum does; or compares them with an earlier manifest, and\n"
+      "exits with code 3 if they differ. Files whose size and time are unchanged since the last call are not reread.");
+  reader.option("--out", "FILE", "file for the manifest", out)
+      .option("--compare", "FILE", "a manifest: print the differences", with);
   options.declare(reader, "all but those with every = \"never\"");
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected a folder, a list or a pipeline, found {}; see pipeline-data hash --help", rest.size());
+  out = local_path("--out", out);
   if (!out.empty() && !with.empty()) fail(ErrorKind::usage, "--out and --compare exclude each other: choose one");
   install_signal_handlers();
   const Manifest then = with.empty() ? Manifest() : read_manifest(with);

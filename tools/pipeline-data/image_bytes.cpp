@@ -11,10 +11,10 @@
 
 namespace millrace {
 
-std::string jpeg_bytes(const ImageView& image, int quality) {
+std::string jpeg_bytes(const ImageView& image, int quality, const std::string& comment) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
-  info.err = jpeg_std_error(&errors);  // compressing into memory only fails for want of memory, which ends the tool
+  info.err = jpeg_std_error(&errors);  // compressing into memory only fails if memory is short, which ends the tool
   jpeg_create_compress(&info);
   unsigned char* buffer = nullptr;
   unsigned long size = 0;
@@ -25,8 +25,10 @@ std::string jpeg_bytes(const ImageView& image, int quality) {
   info.in_color_space = image.shape.channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_set_quality(&info, quality, TRUE);
-  info.optimize_coding = TRUE;  // smaller by a few per cent, and written once to be read often
+  info.optimize_coding = TRUE;  // smaller by a few per cent, and written once but read often
   jpeg_start_compress(&info, TRUE);
+  const auto* const text = reinterpret_cast<const JOCTET*>(comment.data());
+  if (!comment.empty()) jpeg_write_marker(&info, JPEG_COM, text, static_cast<unsigned>(comment.size()));
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * static_cast<std::size_t>(image.shape.channels);
   while (info.next_scanline < info.image_height) {
     auto* row = const_cast<JSAMPROW>(image.data + stride * info.next_scanline);  // libjpeg only reads it

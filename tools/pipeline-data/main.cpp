@@ -1,4 +1,4 @@
-// pipeline-data VERB: makes and looks at data sets.
+// pipeline-data VERB: makes and inspects data sets.
 #include <fmt/format.h>
 
 #include <array>
@@ -23,18 +23,18 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"shapes", "draws a labelled data set of ten classes", &shapes_verb},
-    {"count", "how many samples each class has", &count_verb},
+    {"count", "counts the samples of each class", &count_verb},
     {"statistics", "mean, deviation, sizes, labels", &statistics_verb},
     {"check", "reads everything and lists what is bad", &check_verb},
     {"replay", "repeats one bad sample of a run's ledger", &replay_verb},
-    {"show", "draws what the network will see", &show_verb},
+    {"show", "draws the network's input", &show_verb},
     {"pack", "writes a data set as tar shards", &pack_verb},
-    {"split", "lists that divide a data set", &split_verb},
-    {"hash", "a manifest of all bytes, and what differs from one", &hash_verb},
-    {"copy", "brings a folder to another machine's storage, or back", &copy_verb},
+    {"split", "divides a data set into lists", &split_verb},
+    {"hash", "prints or compares a manifest of all bytes", &hash_verb},
+    {"copy", "copies a folder to or from another machine's storage", &copy_verb},
 };
 
-constexpr const char* kPurpose = "Makes and looks at data sets.";
+constexpr const char* kPurpose = "Makes and inspects data sets.";
 
 std::string help() {
   std::string text = fmt::format("usage: pipeline-data VERB ...\n\n{}\n\n", kPurpose);
@@ -51,7 +51,7 @@ void print_manual() {
   fmt::print("{}", manual_end("pipeline-data"));
 }
 
-// `words`: those after "--complete". The verb's own options are its own to tell.
+// `words`: those after "--complete". A verb completes its own options.
 int complete(const std::vector<std::string>& words) {
   if (words.size() < 2) {
     for (const Verb& verb : kVerbs) {

@@ -1,4 +1,4 @@
-// pipeline-data pack: the samples of a graph's source as tar shards, for read_tar.
+// pipeline-data pack: writes the samples of a graph's source as tar shards, for read_tar.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -8,6 +8,7 @@
 #include "data_parts.h"
 #include "millrace/error.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
@@ -17,7 +18,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before it waits for its turn to write
+constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before its turn to write
 
 struct PackOptions {
   DataSetOptions data;
@@ -27,7 +28,7 @@ struct PackOptions {
   bool force = false, skip_bad = false;
 };
 
-// Hands out blocks of samples to threads and lets them write in the order of the blocks.
+// Assigns blocks of samples to threads, which write in the order of the blocks.
 class Packer {
  public:
   Packer(const PackOptions& options, const DataSet& data, ShardWriter& writer)
@@ -47,7 +48,7 @@ class Packer {
         pack(block, samples[thread]);
       } catch (...) {
         const std::lock_guard lock(mutex_);
-        failed_ = true;  // before anybody waits for this block
+        failed_ = true;  // before another thread waits for this block
         turned_.notify_all();
         throw;
       }
@@ -82,7 +83,7 @@ class Packer {
     turned_.notify_all();
   }
 
-  // Returns what is wrong with the sample, or nothing.
+  // Returns the error of the sample, or "".
   std::string make(std::uint64_t at, Sample& sample, std::string& members) const {
     data_.load({0, at, line_.order().listed(at), 0}, DataLine::Depth::encoded, sample);
     if (sample.fault) return sample.fault->cause;
@@ -147,23 +148,24 @@ int pack_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data pack", "PIPELINE.toml --out DIR [options]",
-      "Writes the samples of a graph's source as tar shards, in the order of the source's listing: 000000123.jpg (or\n"
-      ".png), .cls, .json with numbers to be predicted, .label.png with class numbers; and classes.txt. Files are\n"
-      "taken over byte by byte unless they are to be resized or encoded again. stage = \"read_tar\" reads them.\n"
-      "A file that cannot be read, or does not begin as a JPEG or PNG file does, ends it; whether the rest of a file is\n"
-      "broken is only found where it is decoded: with --skip-bad, --short-side, --quality, and in label images.");
+      "Writes the samples of a graph's source as tar shards, in the order of its listing: 000000123.jpg (or .png),\n"
+      ".cls, .json with target numbers, .label.png with class numbers; and classes.txt. Files are copied byte by\n"
+      "byte unless resized or encoded again. stage = \"read_tar\" reads them.\n"
+      "Unreadable files, and files without the start of a JPEG or PNG file, end it; damage further on is found only\n"
+      "by decoding: with --skip-bad, --short-side, --quality, and in label images.");
   options.data.declare(reader);
   options.data.declare_threads(reader);
-  reader.option("--out", "DIR", "the folder for the shards", options.out)
-      .option("--shard-size", "BYTES", "of a shard, about: 512 MiB, 1GB (256MB)", shard_size)
-      .option("--short-side", "PIXELS", "shrink images whose shorter side is longer (bicubic; label images: nearest neighbour)",
+  reader.option("--out", "DIR", "folder for the shards", options.out)
+      .option("--shard-size", "BYTES", "approximate shard size: 512 MiB, 1GB (256MB)", shard_size)
+      .option("--short-side", "PIXELS", "shrink images with a longer short side (bicubic; label images: nearest neighbour)",
               short_side)
-      .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (what is shrunk: 90)", quality)
-      .flag("--skip-bad", "decode every sample, leave bad ones out, and say which", options.skip_bad)
+      .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (shrunken ones: 90)", quality)
+      .flag("--skip-bad", "decode every sample, skip and report bad ones", options.skip_bad)
       .flag("--force", "replace the shards in a folder that is not empty", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data pack");
   if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
+  options.out = local_path("--out", options.out);
   options.recipe.decode = options.skip_bad;
   options.shard_bytes = parse_bytes(shard_size);
   if (options.shard_bytes == 0)

@@ -31,7 +31,7 @@ std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const Ta
   return std::dynamic_pointer_cast<SampleTransform>(stage);
 }
 
-// The shape whose shorter side has this length.
+// The shape scaled to this shorter side.
 ImageShape shrunk(ImageShape shape, std::int64_t short_side) {
   const double factor = static_cast<double>(short_side) / std::min(shape.height, shape.width);
   const auto scaled = [&](std::int32_t extent) { return std::max(1, static_cast<std::int32_t>(std::lround(factor * extent))); };
@@ -74,9 +74,19 @@ bool MemberMaker::decode(Sample& sample) const {
   return true;
 }
 
-std::string MemberMaker::image_member(Sample& sample, bool changed, std::string& extension) const {
+// REQUIRES: the sample is as its source gave it. What has been packed before keeps its first origin.
+ImageFacts::Origin MemberMaker::origin_of(const Sample& sample) const {
+  const auto* const decoder = dynamic_cast<const KnowsImageFacts*>(decoder_.get());
+  if (decoder == nullptr) return {};
+  const ImageFacts facts = decoder->facts(sample);
+  return facts.origin.height > 0 ? facts.origin : ImageFacts::Origin{facts.height, facts.width, facts.channels, facts.bits};
+}
+
+std::string MemberMaker::image_member(Sample& sample, const ImageFacts::Origin* origin, std::string& extension) const {
   extension = "jpg";
-  if (changed) return jpeg_bytes(sample.image(), recipe_.quality > 0 ? static_cast<int>(recipe_.quality) : kQuality);
+  if (origin != nullptr)
+    return jpeg_bytes(sample.image(), recipe_.quality > 0 ? static_cast<int>(recipe_.quality) : kQuality,
+                      origin_comment(*origin));
   extension = "png";
   if (sample.decoded.is_static()) return png_bytes({sample.encoded.data(), sample.decoded});
   extension = image_extension(sample.encoded);
@@ -85,9 +95,11 @@ std::string MemberMaker::image_member(Sample& sample, bool changed, std::string&
 }
 
 void MemberMaker::append(Sample& sample, std::uint64_t number, std::string& archive) const {
+  const bool may_change = recipe_.short_side > 0 || recipe_.quality > 0;
+  const ImageFacts::Origin origin = may_change ? origin_of(sample) : ImageFacts::Origin();
   const bool resized = decoder_ && decode(sample);
   std::string extension;
-  const std::string image = image_member(sample, resized || recipe_.quality > 0, extension);
+  const std::string image = image_member(sample, resized || recipe_.quality > 0 ? &origin : nullptr, extension);
   const std::string key = fmt::format("{:09}", number);  // members in the order of their names
   if (sample.label >= 0) append_member(archive, key + ".cls", std::to_string(sample.label));
   append_member(archive, key + "." + extension, image);

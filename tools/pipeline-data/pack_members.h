@@ -1,4 +1,4 @@
-// What `pack` makes of one sample.
+// Makes one sample's archive members for `pack`.
 #pragma once
 
 #include <cstdint>
@@ -6,35 +6,38 @@
 #include <string>
 
 #include "millrace/plugin.h"
+#include "millrace/util/image_facts.h"
 #include "millrace/util/resample.h"
 
 namespace millrace {
 
 struct PackRecipe {
-  std::int64_t short_side = 0;  // images whose shorter side is longer are resized to it; 0: none
-  std::int64_t quality = 0;     // of JPEG; 0: files stay as they are unless they have to be resized, and are of 90 then
-  bool decode = false;          // every image and target, to find broken ones, even where files stay as they are
+  std::int64_t short_side = 0;  // images with a longer shorter side are resized to it; 0: no resizing
+  std::int64_t quality = 0;     // JPEG quality; 0: files are unchanged unless resized, then 90
+  bool decode = false;          // decodes every image and target, to find broken ones, even if files are unchanged
 };
 
-// Members of a sample's archive. A file is taken over byte by byte where it may stay as it is; pixels that were no file become
-// PNG. Label images are decoded, so that their values are class numbers, and become PNG.
+// Members of a sample's archive. A file is copied byte by byte if it may stay unchanged; pixels without a file become PNG. Label
+// images are decoded, so that their values are class numbers, and become PNG.
 class MemberMaker {
  public:
-  // `target` is the source's. Decoding is done by the stage "decode_image", which is looked up in the registry when needed.
+  // `target`: the source's. Decodes with the stage "decode_image", which is looked up in the registry if needed.
   MemberMaker(const PackRecipe& recipe, const TargetSpec& target, const Registry& registry);
 
-  // Appends the members of `sample`, which is as its source gave it, under the name "000000123" for number 123. Called on many
-  // threads, with a sample each. ErrorKind::content for what is no image.
+  // Appends the members of `sample`, as received from its source, under the name "000000123" for number 123. Called on many
+  // threads, each with its own sample. ErrorKind::content if it is not an image.
   void append(Sample& sample, std::uint64_t number, std::string& archive) const;
 
  private:
   bool has_classes() const { return target_.kind == TargetSpec::Kind::classes; }
   bool decode(Sample& sample) const;  // true when it was resized
-  std::string image_member(Sample& sample, bool changed, std::string& extension) const;
+  ImageFacts::Origin origin_of(const Sample& sample) const;
+  // `origin`: of an image that has changed.
+  std::string image_member(Sample& sample, const ImageFacts::Origin* origin, std::string& extension) const;
 
   PackRecipe recipe_;
   TargetSpec target_;
-  std::shared_ptr<SampleTransform> decoder_;  // null where nothing is to be decoded
+  std::shared_ptr<SampleTransform> decoder_;  // null if nothing is to be decoded
 };
 
 }  // namespace millrace

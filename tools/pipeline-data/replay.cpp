@@ -1,4 +1,4 @@
-// pipeline-data replay: one sample of a run's ledger of bad samples, again.
+// pipeline-data replay: reads one bad sample of a run's ledger again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ bool is_entry(const Json& line) {
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
 }
 
-// A name as a ledger has it: as text, without passwords in URLs.
+// A name in a ledger's form: as text, without passwords in URLs.
 std::string in_ledger(const std::string& name) { return name_text(without_secrets(name)); }
 
 // The numbered line of a ledger, from 1.
@@ -49,13 +49,12 @@ int replay_verb(int count, const char* const* arguments) {
   DataSetOptions options;
   std::string line_number = "1";
   std::vector<std::string> rest;
-  Arguments reader(
-      "pipeline-data replay", "LEDGER [options]",
-      "Repeats what a run did with one bad sample: the same draws, the same stages. The pipeline is the one beside the\n"
-      "ledger (pipeline.toml in the run's folder) unless --pipeline names another. Exit code 3 when it is bad still.");
-  reader.option("--line", "N", "which line of the ledger (1)", line_number)
-      .option("--pipeline", "FILE", "instead of the run's own", options.file)
-      .repeated("--set", "KEY=VALUE", "change a key of the file", options.overrides);
+  Arguments reader("pipeline-data replay", "LEDGER [options]",
+                   "Repeats a run's work on one bad sample: same draws, same stages. The pipeline is pipeline.toml next to the\n"
+                   "ledger unless --pipeline names another. Exit code 3 if the sample is still bad.");
+  reader.option("--line", "N", "line of the ledger (1)", line_number)
+      .option("--pipeline", "FILE", "pipeline instead of the run's own", options.file)
+      .repeated("--set", "KEY=VALUE", "set a key of the file", options.overrides);
   if (!reader.read(count, arguments, rest)) return 0;
   const std::string ledger = only_file(rest, "pipeline-data replay");
   const Json entry = read_ledger(ledger, integer("--line", line_number, 1, std::int64_t{1} << 40));

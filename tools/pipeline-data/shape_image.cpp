@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kPi = std::numbers::pi;
 
-// Where the shape lies, in pixels, and what it looks like.
+// Position of the shape in pixels, and its appearance.
 struct Scene {
   double x, y, radius, angle;
   double detail;  // 0 ... 1: how coarse a texture is, how thick a ring, ...
@@ -21,7 +21,7 @@ struct Scene {
 bool in_star(double x, double y) {
   constexpr double kOuter = 1.1, kInner = 0.45, kSector = kPi / 5;
   const double radius = std::hypot(x, y);
-  const double turn = std::abs(std::remainder(std::atan2(y, x), 2 * kSector));  // from the nearest point of the star
+  const double turn = std::abs(std::remainder(std::atan2(y, x), 2 * kSector));  // from the star's nearest tip
   const double u = radius * std::cos(turn), v = radius * std::sin(turn);
   const double inner_u = kInner * std::cos(kSector), inner_v = kInner * std::sin(kSector);
   return (inner_u - kOuter) * v - inner_v * (u - kOuter) > 0;  // on the inner side of the edge
@@ -37,7 +37,7 @@ bool in_triangle(double x, double y) {
 
 bool odd(double value) { return (static_cast<long>(std::floor(value)) & 1) != 0; }
 
-// Whether a point belongs to the shape; it is about one unit large, textures go on without end.
+// True if a point is inside the shape; it is about one unit large, textures are unbounded.
 bool inside(int shape, double x, double y, double detail) {
   const double radius = std::hypot(x, y);
   const double period = 0.35 + 0.25 * detail;
@@ -61,7 +61,7 @@ bool inside(int shape, double x, double y, double detail) {
   }
 }
 
-// The share of a pixel that the shape covers, from 4 x 4 points.
+// The fraction of a pixel that the shape covers, from 4 x 4 points.
 double coverage(int shape, const Scene& scene, int row, int column) {
   constexpr int kPoints = 4;
   const double sine = std::sin(scene.angle), cosine = std::cos(scene.angle);
@@ -83,7 +83,7 @@ double distance(const Shade& a, const Shade& b) {
   return std::sqrt((a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]) + (a[2] - b[2]) * (a[2] - b[2]));
 }
 
-// A pass of a Gaussian along one direction; edge pixels are repeated.
+// One Gaussian pass along one direction; edge pixels are repeated.
 void blur(std::vector<double>& mask, int size, double deviation, int step, int across) {
   constexpr int kReach = 3;
   double weights[2 * kReach + 1], total = 0;

@@ -43,7 +43,7 @@ TEST(ShapeImage, NamesAreSortedSoThatLabelsAreIndices) {
 }
 
 TEST(ShapeImage, CannotBeToldFromTheMeanColour) {
-  // A classifier that knows the mean colour of 120 images of each class and takes the nearest.
+  // A classifier that takes the nearest mean colour of 120 images of each class.
   std::array<RealColour, kClasses> centres{};
   std::uint64_t number = 0;
   constexpr int kTraining = 120, kTest = 60;

@@ -12,6 +12,7 @@
 #include "common/arguments.h"
 #include "jpeg_file.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 #include "shape_image.h"
 #include "stages/data_line.h"
 #include "verbs.h"
@@ -23,12 +24,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kQuality = 90;
-constexpr std::int64_t kMostImages = 10'000'000;  // of a split
+constexpr std::int64_t kMostImages = 10'000'000;  // per split
 constexpr std::int64_t kShapes = static_cast<std::int64_t>(kShapeNames.size());
 
 std::string file_name(std::int64_t of_class) { return fmt::format("{:05}.jpg", of_class); }
 
-// Removes what an earlier call has drawn of a class beyond the images that this one draws: of a split of `count`.
+// Removes images of a class left by an earlier call beyond those drawn now, for a split of `count`.
 void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t count) {
   std::vector<fs::path> beyond;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -41,7 +42,7 @@ void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t coun
   for (const fs::path& path : beyond) fs::remove(path);
 }
 
-// Image `number` of a split; classes take turns, so that counts differ by one at most.
+// Image `number` of a split; classes alternate, so that counts differ by at most one.
 void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
   const auto shape = static_cast<std::size_t>(number % kShapes);
   SampleKey key;
@@ -90,16 +91,16 @@ int shapes_verb(int count, const char* const* arguments) {
   Arguments reader(
       "pipeline-data shapes", "DEST [options]",
       "Draws a small labelled data set: DEST/train/<class>/*.jpg and DEST/test/<class>/*.jpg. Ten classes of shapes\n"
-      "and textures, in colours, sizes, positions and angles that tell nothing about the class, blurred and noisy.");
-  reader.option("--count", "N", "training images, over all classes (5000)", images)
-      .option("--validation", "N", "test images, over all classes (1000)", validation)
-      .option("--size", "PIXELS", "of both sides (32)", size)
-      .option("--seed", "N", "the same seed draws the same images (1)", seed)
-      .flag("--force", "write into a folder that is not empty; images of an earlier call are replaced or removed", options.force);
+      "and textures, blurred and noisy, with colours, sizes, positions and angles independent of the class.");
+  reader.option("--count", "N", "training images, in total (5000)", images)
+      .option("--validation", "N", "test images, in total (1000)", validation)
+      .option("--size", "PIXELS", "height and width (32)", size)
+      .option("--seed", "N", "equal seeds draw equal images (1)", seed)
+      .flag("--force", "write into a folder that is not empty; replaces or removes images of earlier calls", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
-  options.destination = rest[0];
+  options.destination = local_path("shapes", rest[0]);
   options.count = integer("--count", images, kShapes, kMostImages);
   options.validation = integer("--validation", validation, 0, kMostImages);
   options.size = integer("--size", size, 8, 4096);

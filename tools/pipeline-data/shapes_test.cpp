@@ -24,7 +24,7 @@ class ShapesTest : public testing::Test {
   ShapesTest() {
     root_ = fs::temp_directory_path() /
             fmt::format("millrace_shapes_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);  // of a test that was killed
+    fs::remove_all(root_);  // from a killed test
     options_.count = 43;
     options_.validation = 20;
     options_.size = 16;

@@ -20,7 +20,7 @@ constexpr std::size_t kBlock = 512;
 constexpr std::string_view kClasses = "classes.txt";
 constexpr std::string_view kPart = ".part", kWhole = ".whole";
 
-// Where the fields lie: POSIX.1-2017, pax, "ustar Interchange Format".
+// Positions of the fields: POSIX.1-2017, pax, "ustar Interchange Format".
 struct Field {
   std::size_t offset;
   std::string_view text;
@@ -53,7 +53,7 @@ ShardWriter::ShardWriter(fs::path folder, std::uint64_t bytes, bool force) : fol
   for (fs::path path = fs::absolute(folder_); !fs::exists(path, error); path = path.parent_path()) made_.push_back(path);
   fs::create_directories(folder_, error);
   if (error) cannot("make folder", folder_, error.value());
-  for (const fs::path& part : all_hidden(kPart)) fs::remove(part, error);  // of a pack that was killed
+  for (const fs::path& part : all_hidden(kPart)) fs::remove(part, error);  // from a killed pack
   if (!fs::is_empty(folder_, error) && !force) {
     fail(ErrorKind::usage, "'{}' is not empty{}: name another folder, or give --force to replace the shards in it",
          folder_.string(),
@@ -68,7 +68,7 @@ ShardWriter::~ShardWriter() {
   for (const std::string& name : names_) {
     for (const std::string_view ending : {kPart, kWhole}) fs::remove(hidden(name, ending), ignored);
   }
-  for (const fs::path& path : made_) fs::remove(path, ignored);  // only when it is empty
+  for (const fs::path& path : made_) fs::remove(path, ignored);  // only if it is empty
 }
 
 fs::path ShardWriter::hidden(const std::string& name, std::string_view ending) const {

@@ -32,7 +32,7 @@ class ShardWriterTest : public testing::Test {
   ShardWriterTest() {
     folder_ = fs::path(testing::TempDir()) / ("millrace_shards_" + std::to_string(getpid()) + "_" +
                                               testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(folder_);  // of a test that was killed
+    fs::remove_all(folder_);  // from a killed test
   }
   ~ShardWriterTest() override { fs::remove_all(folder_); }
 

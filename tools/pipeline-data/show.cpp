@@ -1,4 +1,4 @@
-// pipeline-data show: a contact sheet of what the network will see.
+// pipeline-data show: a contact sheet of the network's inputs.
 #include <fmt/format.h>
 #include <sheet.h>
 
@@ -25,17 +25,17 @@ struct ShowOptions {
   std::uint64_t count = 0, epoch = 0;  // the epoch from 0
 };
 
-// What is to be predicted of a sample.
+// A sample's target as text.
 std::string caption(const DataSet& data, const Sample& sample) {
   if (sample.label >= 0) return data.class_name(sample.label);
   return fmt::format("{}", fmt::join(sample.numbers, " "));
 }
 
-// What is drawn of one sample.
+// The drawing of one sample.
 struct Cell {
   drawing::SheetCell drawn;
-  std::vector<std::uint8_t> classes;  // of pixels, that occur
-  std::string fault;                  // of a bad sample
+  std::vector<std::uint8_t> classes;  // classes among its pixels
+  std::string fault;                  // a bad sample's
 };
 
 // Repeats pixels, so that the image has its target's size.
@@ -48,7 +48,7 @@ void enlarge(Sample& sample) {
   sample.set_image(to);
 }
 
-// Those that the file gives its classes, or else some that are far apart.
+// The file's colours of its classes, or else distinct ones.
 ClassColour colours_for(const DataSet& data) {
   const std::vector<std::string>& written = data.build().data().colours;
   if (written.empty()) return class_colour;
@@ -57,7 +57,7 @@ ClassColour colours_for(const DataSet& data) {
   };
 }
 
-// Draws a sample as it arrives at the network. Its pixels are no longer what they were.
+// Draws a sample as it arrives at the network. Its pixels change.
 Cell cell_of(const DataSet& data, Sample& sample) {
   Cell cell;
   if (sample.fault) {
@@ -96,7 +96,7 @@ std::vector<Cell> single_cells(const DataSet& data, const ShowOptions& options) 
   return cells;
 }
 
-// One slot of a batch whose images were changed; mixed ones have both labels, with their shares.
+// One slot of a batch with changed images; mixed ones have both labels, with their shares.
 Cell cell_of(const DataSet& data, Batch& batch, std::uint32_t slot) {
   Sample& sample = batch.samples[slot];
   if (sample.fault) return cell_of(data, sample);
@@ -169,15 +169,15 @@ int show_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data show", "PIPELINE.toml --out FILE.png [options]",
-      "Draws the first samples of an epoch as the network will see them: decoded, augmented, through its window, with\n"
-      "the names of their labels; class images lie over them in colour, other targets stand beside them. Images that\n"
-      "are mixed as batches (mix_images) have both labels, with their shares. Where images may have any size, each is\n"
-      "drawn at its own, and unmixed. A bad sample is a red place, where a run may take another one.");
+      "Draws the first samples of an epoch as network input: decoded, augmented, through its window, with label\n"
+      "names; class images overlaid in colour, other targets next to them. Images mixed in batches (mix_images) have\n"
+      "both labels, with their shares. Images of any size are drawn at their own size, unmixed. Bad samples are red,\n"
+      "where a run may replace them.");
   options.data.declare(reader);
   options.data.declare_threads(reader);
   reader.option("--out", "FILE.png", "the picture", options.out)
-      .option("--count", "N", "samples (36)", samples_text)
-      .option("--epoch", "E", "from 1 (1)", epoch_text);
+      .option("--count", "N", "number of samples (36)", samples_text)
+      .option("--epoch", "E", "epoch, from 1 (1)", epoch_text);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data show");
   if (options.out.empty()) fail(ErrorKind::usage, "--out FILE.png is missing: where the picture goes");

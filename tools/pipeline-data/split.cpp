@@ -1,4 +1,4 @@
-// pipeline-data split: lists that divide a data set, for those who want the division as files.
+// pipeline-data split: writes lists that divide a data set.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -9,6 +9,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -16,9 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A field of CSV, in quotes where it needs them.
+// A CSV field, quoted if necessary.
 std::string quoted(const std::string& text) {
-  constexpr std::string_view kBlanks = " \t";  // which do not count around a bare field
+  constexpr std::string_view kBlanks = " \t";  // ignored around a bare field
   const bool has_blanks =
       !text.empty() && (kBlanks.find(text.front()) != kBlanks.npos || kBlanks.find(text.back()) != kBlanks.npos);
   if (!has_blanks && text.find_first_of(",\"\r\n") == text.npos) return text;
@@ -56,7 +57,7 @@ void require_listable(const DataSet& data) {
   if (source.table.find("limit")) fail(ErrorKind::usage, "{}.limit shortens this set: remove the key, then split", place);
 }
 
-// A row of a list. A file that cannot be read is one as well: it is the source's all the same.
+// A row of a list. An unreadable file also has one: it still belongs to the source.
 std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::string>& classes, Sample& sample) {
   const std::uint64_t index = data.line().order().listed(at);
   data.load({0, at, index, 0}, DataLine::Depth::encoded, sample);
@@ -67,7 +68,7 @@ std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::st
   const auto number = static_cast<std::size_t>(label);
   const std::string url =
       sample.url.find("://") == std::string::npos ? fs::absolute(sample.url).lexically_normal().string() : sample.url;
-  // Where classes have no names, read_list takes their numbers as they are.
+  // If classes have no names, read_list uses their numbers.
   return fmt::format("{},{}\n", quoted(url), quoted(number < classes.size() ? classes[number] : std::to_string(number)));
 }
 
@@ -86,7 +87,7 @@ List make_list(const DataSetOptions& options, const fs::path& path) {
   return list;
 }
 
-// None before all are written.
+// Publishes none before all are written.
 void write(const std::vector<List>& lists) {
   OutputFiles files;
   for (const List& list : lists) files.add(list.path.string(), list.text);
@@ -111,7 +112,7 @@ void check_parts(const SplitOptions& options) {
   if (total > 1 + 1e-9) fail(ErrorKind::usage, "the fractions add up to {:g}, more than 1", total);
 }
 
-// Where a part's list goes.
+// The path of a part's list.
 fs::path list_path(const SplitOptions& options, const Part& part) { return options.out / (part.name + ".csv"); }
 
 void make_folder(const SplitOptions& options) {
@@ -130,7 +131,7 @@ std::vector<List> make_lists(const SplitOptions& options, const std::string& sou
   double from = 0;
   for (const Part& part : options.parts) {
     DataSetOptions one = options.data;
-    one.quiet = true;  // all has been said of the whole
+    one.quiet = true;  // warnings about the whole set are already printed
     const double to = std::min(1.0, from + part.fraction);
     one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
     one.overrides.push_back(fmt::format("{}.part_seed={}", source, options.seed));
@@ -167,16 +168,16 @@ int split_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data split", "PIPELINE.toml NAME=FRACTION NAME=FRACTION ... [options]",
-      "Divides the samples of a graph's source, each class in the same proportions, and writes one list (NAME.csv, with\n"
-      "file_name and label) for each part, for read_list; and prints the line that keeps the numbers of the classes. What\n"
-      "fractions leave over is in no list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
+      "Divides the samples of a graph's source, each class in the same proportions, and writes a list (NAME.csv, with\n"
+      "file_name and label) for each part, for read_list; prints the line that keeps the class numbers. Samples\n"
+      "beyond the fractions are in no list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
   options.data.declare(reader);
-  reader.option("--out", "FOLDER", "where the lists go (.)", out).option("--seed", "N", "another division (0)", seed);
+  reader.option("--out", "FOLDER", "folder for the lists (.)", out).option("--seed", "N", "seed of the division (0)", seed);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() < 3) fail(ErrorKind::usage, "expected a pipeline and at least two parts; see pipeline-data split --help");
   options.data.file = rest[0];
   options.data.whole = true;
-  options.out = out;
+  options.out = local_path("--out", out);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   for (std::size_t i = 1; i < rest.size(); ++i) options.parts.push_back(parse_part(rest[i]));
   return split(options);

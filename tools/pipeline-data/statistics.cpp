@@ -1,4 +1,4 @@
-// pipeline-data statistics: what a network's `input` wants to know of a data set, and what a person does.
+// pipeline-data statistics: a data set's values for a network's `input`, and for people.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 namespace millrace {
 namespace {
 
-// What the files are, before anything prepares them.
+// Properties of the files before any preparation.
 struct Files {
-  std::map<std::string, std::uint64_t> formats, sizes;  // how many have it
+  std::map<std::string, std::uint64_t> formats, sizes;  // number of files by property
   std::map<int, std::uint64_t> channels, bits, orientations;
   ImageSummary extents;
-  double least = 1, most = 0;  // of all values
+  double least = 1, most = 0;  // over all values
 
   void add(const ImageFacts& facts) {
     ++formats[std::string(facts.format)];
@@ -171,7 +171,7 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The classes' shares are of the pixels that count. Classes may be without names.
+// The classes' shares refer to the counted pixels. Classes may lack names.
 void print_pixels(const PixelCounts& counts, std::vector<std::string> classes) {
   if (counts.images() == 0) return;
   while (classes.size() < counts.classes()) classes.push_back(fmt::format("class {}", classes.size()));
@@ -186,7 +186,7 @@ void print_pixels(const PixelCounts& counts, std::vector<std::string> classes) {
   fmt::print("weights = [{:.4f}]   # of the classes, by median frequency\n", fmt::join(weights, ", "));
 }
 
-// As a list's `numbers` name the columns; else counted from 0, as those of rows are.
+// The name from a list's `numbers`; else the index from 0, as in rows.
 std::string column_name(const DataSet& data, std::size_t column) {
   const Value* names = data.build().plan().stages.front().table.find("numbers");
   const bool named = names && !data.line().source().has_rows() && names->kind() == Value::Kind::array &&
@@ -211,11 +211,11 @@ int statistics_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data statistics", "PIPELINE.toml [options]",
-      "What the files of a graph's source are as they are stored: formats, sizes, channels, bits, EXIF orientation and levels;\n"
-      "mean and deviation of each channel, sizes and bytes, over every image as it arrives at `batch`\n"
-      "(what augment leaves to the device is not applied); and what is to be predicted: how many images each label has, how\n"
-      "many pixels each class of label images, with the weights of median frequency balancing (ignored pixels apart), and\n"
-      "count, least, most, mean and deviation of each column of numbers. Bad samples are left out and counted.");
+      "Describes the stored files of a graph's source: formats, sizes, channels, bits, EXIF orientation and levels;\n"
+      "mean and deviation of each channel, sizes and bytes, over every image at `batch` (without augment's work on\n"
+      "devices); and targets: images of each label, pixels of each class of label images, with weights of median\n"
+      "frequency balancing (without ignored pixels), and count, minimum, maximum, mean and deviation of each\n"
+      "column of numbers. Bad samples are skipped and counted.");
   options.declare(reader);
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;

@@ -13,10 +13,10 @@ namespace {
 
 using StopClock = std::chrono::steady_clock;
 
-std::atomic<StopClock::rep> first_came{0};  // by the clock; 0: none has come
+std::atomic<StopClock::rep> first_came{0};  // by the clock; 0 if none has come
 static_assert(std::atomic<StopClock::rep>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-// Async-signal-safe, and called by several threads at a time.
+// Async-signal-safe, and may run on several threads at once.
 void on_signal(int signal) {
   const StopClock::rep now = StopClock::now().time_since_epoch().count();
   StopClock::rep first = 0;

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-// What becomes of a program that gets these signals, so far apart: "it works on", with what is asked of it, or how it ended.
+// The fate of a program that gets these signals at this interval: "it works on", with the request, or how it ended.
 std::string fate_of_a_program(const std::vector<int>& signals, std::chrono::milliseconds apart) {
   const testkit::Ended ended = testkit::run_apart(
       [&] {
@@ -30,7 +30,7 @@ std::string fate_of_a_program(const std::vector<int>& signals, std::chrono::mill
   return ended.fate.empty() ? ended.result : ended.fate;
 }
 
-// A machine that pauses the program between two signals makes two requests of them: then it is tried again.
+// If the machine pauses the program between two signals, they become two requests: then it tries again.
 TEST(StopSignal, TheSameOneAgainAtOnceIsTheSameRequest) {
   const std::string works_on = "it works on; asked to stop by signal 2";
   std::string fate;

@@ -1,11 +1,11 @@
-// Figures of columns of numbers that are to be predicted.
+// Statistics of columns of target numbers.
 #pragma once
 
 #include <cstdint>
 
 namespace millrace {
 
-// One column of numbers. Mean and deviation by Welford's method, merged by Chan's: they stand large numbers that differ little.
+// One column of numbers. Mean and deviation by Welford's method, merged by Chan's: accurate for large numbers that differ little.
 class NumberColumn {
  public:
   void add(double value);
@@ -20,7 +20,7 @@ class NumberColumn {
  private:
   std::uint64_t count_ = 0;
   double least_ = 0, most_ = 0, mean_ = 0;
-  double squares_ = 0;  // of the differences from the mean, added up
+  double squares_ = 0;  // sum of squared differences from the mean
 };
 
 }  // namespace millrace

@@ -24,7 +24,7 @@ using conformance::Verdict;
 using testkit::Ended;
 using testkit::run_apart;
 
-// What is wrong with how it is loaded; "" when nothing is. It comes first, so that none of the search path takes its place.
+// Describes a loading error; "" if there is none. The file comes first, so that no library on the search path replaces it.
 std::string load_problem(const std::string& file) {
   try {
     Registry registry;
@@ -71,13 +71,13 @@ class Verdicts {
                why.empty() || is_said_below ? std::string() : fmt::format(": {}", reason(what, check, why)));
     std::fflush(stdout);
   }
-  // What is wrong with a plugin may break each of its checks: it is said with the first.
+  // A defect of a plugin may break each of its checks: it is reported with the first.
   std::string reason(const std::string& what, const std::string& check, const std::string& why) {
     const auto [first, is_new] = reasons_.try_emplace({what, why}, check);
     constexpr std::size_t kShort = 60;
     return is_new || why.size() < kShort ? one_line(why) : fmt::format("as in '{}'", first->second);
   }
-  // How many checks passed, and which were not applicable, so that those are not taken for passed ones.
+  // Reports how many checks passed, and which were not applicable, so that those are not mistaken for passed ones.
   bool end() const {
     fmt::print("{} of {} checks passed, {} failed, {} not applicable{}\n", asked_ - failed_ - not_applicable_, asked_, failed_,
                not_applicable_, left_out_.empty() ? "" : ":");
@@ -91,7 +91,7 @@ class Verdicts {
   };
   int asked_ = 0, failed_ = 0, not_applicable_ = 0;
   std::vector<LeftOut> left_out_;
-  std::map<std::pair<std::string, std::string>, std::string> reasons_;  // of failures: the first check with it
+  std::map<std::pair<std::string, std::string>, std::string> reasons_;  // by failure: the first check with it
 };
 
 // The first character is the verdict's number.
@@ -123,7 +123,7 @@ void ask_all(const Registry& registry, const conformance::Subject& subject, doub
 }  // namespace
 
 bool print_conformance(const std::string& file, double seconds) {
-  // dlopen() looks for a name without a slash elsewhere.
+  // dlopen() searches elsewhere for a name without a slash.
   const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
   Verdicts verdicts;
   const std::string name = fmt::format("plugin '{}'", std::filesystem::path(file).filename().string());

@@ -1,12 +1,12 @@
-// The verdict on a plugin.
+// Checks a plugin's conformance.
 #pragma once
 
 #include <string>
 
 namespace millrace {
 
-// Asks every check of testkit/conformance.h of what a library registers, each in a process of its own that may take `seconds`,
-// and prints a line for each. Whether all passed. REQUIRES: this process has one thread.
+// Runs every check of testkit/conformance.h on a library's registrations, each in a separate process limited to `seconds`, and
+// prints a line for each. Returns true if all passed. REQUIRES: this process has one thread.
 bool print_conformance(const std::string& file, double seconds);
 
 }  // namespace millrace

@@ -22,7 +22,7 @@ struct Colours {
   const char *fill, *line;
 };
 
-// By what a stage has to do with: where samples come from, samples, batches, the devices, results.
+// By a stage's domain: sources, samples, batches, devices, results.
 Colours colours(const StageType& type) {
   if (type.role == StageType::Role::source) return {"#d9f0e3", "#2f855a"};
   if (type.role == StageType::Role::batcher) return {"#fdf0c8", "#b7791f"};
@@ -85,7 +85,7 @@ class GraphDrawing {
     return fmt::format("<br/><font point-size=\"10\" color=\"#52606d\">{}</font>", escaped(text, true));
   }
 
-  // The last stage that takes the payload; -1 when none does.
+  // The last stage that takes the payload; -1 if none does.
   int last_taker(std::string_view payload) const {
     int last = -1;
     for (const EdgePlan& edge : graph_.edges) {
@@ -101,7 +101,7 @@ class GraphDrawing {
     return at == graph_.stages.end() ? -1 : static_cast<int>(at - graph_.stages.begin());
   }
 
-  // What flows back: batch buffers that have been read, and the step's token once all parameters are updated.
+  // Credits that flow back: batch buffers that have been read, and the step's token once all parameters are updated.
   std::string credits() const {
     const int source = first([](const StageType& type) { return type.role == StageType::Role::source; });
     const int stepwise = first([](const StageType& type) { return type.stepwise; });
@@ -122,7 +122,7 @@ class GraphDrawing {
 
 std::string draw_pipeline(const Pipeline& pipeline) {
   std::string out = kHead;
-  // Graphviz stacks what comes first at the bottom.
+  // Graphviz puts the first one at the bottom.
   for (auto graph = pipeline.graphs.rbegin(); graph != pipeline.graphs.rend(); ++graph) out += GraphDrawing(*graph).draw();
   return out + "}\n";
 }

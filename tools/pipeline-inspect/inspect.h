@@ -1,4 +1,4 @@
-// What pipeline-inspect says. Every function returns text for standard output.
+// The output of pipeline-inspect. Every function returns text for standard output.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace millrace {
 
-std::string list_everything(const Registry& registry);  // plugins, what they offer, and libraries that were skipped
+std::string list_everything(const Registry& registry);  // plugins, their types, and skipped libraries
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry);
 std::string describe_devices(const Registry& registry);
-// Those of all processes of the group, as a table; "" on ranks but 0. All of them call it.
+// Devices of all processes in the group, as a table; "" on ranks other than 0. All of them call it.
 std::string describe_devices_of_ranks(const Registry& registry, Group& group);
 
 std::string describe_stage(const StageType& type);
@@ -27,25 +27,26 @@ std::string describe_loss(const LossType& type);
 std::string describe_observer(const ObserverType& type);
 
 std::string describe_network(const Network& network);  // a table of layers
-// The plan of backend "cpu" for training steps and inference with batches of `batch` images.
+// Backend "cpu"'s plan for training steps and inference with batches of `batch` images.
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
-std::string list_parameters(const Network& network);  // a JSON object a line: name, kind, first values, shape
+std::string list_parameters(const Network& network);  // one JSON object per line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
-std::string describe_base(const std::string& file);  // what it is for, and its variables
-// A short file that extends a base file, with what `sets` say and all other variables as comments; beside it the schema for
-// editors, which its first line names. Returns what is to be told. Throws Error: it is there already, or what is set is wrong.
+std::string describe_base(const std::string& file);  // its purpose, and its variables
+// A short file that extends a base file, with the values of `sets`, and all other variables as comments; next to it the schema
+// for editors, which its first line names. Returns the message for the user. Throws Error: it exists already, or a set value is
+// wrong.
 struct NewFile {
   std::string path, base, base_file;  // base: its name
-  std::vector<std::string> sets;      // as of --set
+  std::vector<std::string> sets;      // values of --set
 };
 std::string write_new_file(const NewFile& asked, const Registry& registry);
-std::string describe_weights(const std::string& file, const Registry& registry);  // tensors, classes, how images are prepared
-std::string list_tensors(const std::string& file);  // of weights; a JSON object a line: name, type, shape
+std::string describe_weights(const std::string& file, const Registry& registry);  // tensors, classes, image preparation
+std::string list_tensors(const std::string& file);  // the weights' tensors, one JSON object per line: name, type, shape
 
 // The same as a picture: Graphviz source, left to right. Dashed edges are the credits that flow back.
 std::string draw_pipeline(const Pipeline& pipeline);
 
-// Has Graphviz draw `dot` into an SVG file. Throws Error(run) that says what to do when it cannot.
+// Draws `dot` into an SVG file with Graphviz. On failure throws Error(run) with advice.
 void write_svg(const std::string& dot, const std::string& file);
 
 }  // namespace millrace

@@ -210,7 +210,7 @@ TEST_F(Inspect, ShowsAPipeline) {
 }
 
 TEST_F(Inspect, ShowsWhatAPipelinesNetworkTakesFromElsewhere) {
-  const std::string file = MILLRACE_SOURCE_DIR "/pipelines/networks/quickstart.toml";  // any file that is there
+  const std::string file = MILLRACE_SOURCE_DIR "/pipelines/networks/quickstart.toml";  // any existing file
   const std::string text = describe_pipeline(pipeline("[network]\nuse = \"" + file + "\"\nweights = \"" + file +
                                                       "\"\nnew = [\"fc\"]\nfreeze = [\"block1\", \"block2.conv1\"]\n"));
   EXPECT_NE(text.find("\nweights " + file +

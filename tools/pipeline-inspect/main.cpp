@@ -1,4 +1,4 @@
-// pipeline-inspect: what there is, and what a file means.
+// pipeline-inspect: lists what is available, and explains a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ bool asks_of_a_file(const Options& options) {
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
 
-// The pipeline that a run has left in its folder; what is no such folder stays as it is.
+// The pipeline in a run's folder; other names are returned unchanged.
 std::string file_of(const std::string& name) {
   std::error_code ignored;
   const std::filesystem::path file = std::filesystem::path(name) / "pipeline.toml";
@@ -90,7 +90,7 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   }
   const std::optional<std::string> base = is_shipped_name(file) ? find_shipped(kBases, file, ".") : std::nullopt;
   std::vector<std::string> sets = options.sets;
-  if (base && sets.empty()) {  // some data: the file says what they are like
+  if (base && sets.empty()) {  // sample data: the file describes the real ones
     sets.emplace_back("data.path=DATA");
     const Value document = document_of(*base);
     const Value* const data = document.find("data");
@@ -126,7 +126,7 @@ void append_names(const auto& types, std::vector<std::string>& names) {
   for (const auto& [name, type] : types) names.push_back(name);
 }
 
-// A network may not hide what a plugin calls by its name.
+// A network must not hide a plugin's name.
 bool is_part(const std::string& name, const Registry& registry) {
   const auto is_it = [&](const PluginInfo& plugin) { return plugin.name == name; };
   return registry.stages().find(name) || registry.layers().find(name) || registry.optimizers().find(name) ||
@@ -134,7 +134,7 @@ bool is_part(const std::string& name, const Registry& registry) {
          std::any_of(loaded_plugins(registry).begin(), loaded_plugins(registry).end(), is_it);
 }
 
-// All that inspect_name() and networks and base files answer to.
+// All names accepted by inspect_name(), and networks and base files.
 std::vector<std::string> known_names(const Registry& registry) {
   std::vector<std::string> names = {"devices"};
   for (const PluginInfo& plugin : loaded_plugins(registry)) names.push_back(plugin.name);
@@ -148,7 +148,7 @@ std::vector<std::string> known_names(const Registry& registry) {
   return names;
 }
 
-// Describes what a name stands for. A stage's comes first where several kinds have one of that name.
+// Describes a name. If several kinds share it, the stage's description comes first.
 std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stages().find(name)) return describe_stage(*stage);
   if (const LayerType* layer = registry.layers().find(name)) return describe_layer(*layer);
@@ -169,7 +169,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
-// The words that name a kind: "optimizer adamw".
+// Words that select a kind: "optimizer adamw".
 constexpr std::array<std::string_view, 3> kKinds = {"optimizer", "loss", "observer"};
 std::string inspect_kind(const std::string& kind, const std::string& name, const Registry& registry) {
   if (kind == "optimizer") {
@@ -231,24 +231,23 @@ int main(int count, char** words) {
         "[PLUGIN | STAGE | LAYER | loss LOSS | optimizer NAME | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | "
         "RUN_FOLDER | devices] [options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, optimizers,\n"
-        "observers and storage; with a name that one's ports and parameters, or a network as a table of\n"
-        "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold;\n"
-        "with the folder of a run its pipeline.");
-    arguments
-        .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
-        .option("--new", "FILE.toml", "writes a short file that extends a base file, with what --set says, and the schema for it",
+        "observers and storage; for a name its ports and parameters, or a network as a table of layers; for a file\n"
+        "its network, the pipeline's graphs, or the contents of weights (.safetensors, .pth); for a run's folder its\n"
+        "pipeline.");
+    arguments.repeated("--set", "KEY=VALUE", "set a key of the file (or a network's variable) before reading it", options.sets)
+        .option("--new", "FILE.toml", "write a short file that extends a base file with the --set keys, and its schema",
                 options.made)
-        .flag("--dot", "a pipeline as Graphviz source", options.dot)
-        .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
+        .flag("--dot", "print a pipeline as Graphviz source", options.dot)
+        .option("--svg", "FILE", "draw a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--parameters",
-              "a network's parameters, one JSON object a line: name, shape, first values; of weights: name, type, shape",
+              "a network's parameters, one JSON object a line: name, shape, first values; for weights: name, type, shape",
               options.parameters)
-        .option("--batch", "N", "of a network: the batch that its memory is planned for (32)", options.batch)
-        .flag("--keys", "of a pipeline: every key that --set may change, with its value and its meaning", options.keys)
-        .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
+        .option("--batch", "N", "for a network: batch for its memory plan (32)", options.batch)
+        .flag("--keys", "for a pipeline: every key for --set, with value and meaning", options.keys)
+        .flag("--schema", "print a JSON schema of pipeline files, for editors", options.schema)
         .option("--conformance", "PLUGIN.so",
-                "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails", options.plugin)
-        .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
+                "check all parts of a plugin as Millrace's own are checked; exit code 1 if a check fails", options.plugin)
+        .option("--limit", "SECONDS", "with --conformance: time limit per check (30)", options.limit);
     const std::vector<std::string> of_a_file = {"--set", "--dot", "--svg", "--parameters", "--batch"};
     arguments.exclude({"--schema"}, of_a_file)
         .exclude({"--keys"}, of_a_file)

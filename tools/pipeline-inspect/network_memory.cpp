@@ -1,4 +1,4 @@
-// What a network needs of a host's memory, as backend "cpu" plans it.
+// A network's memory on a host, as planned by backend "cpu".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::shared_ptr<const Optimizer> usual_optimizer(const Registry& registry) {
   return type ? type->create(Value(Table{{"momentum", {}, Value(0.9)}}), "type", errors) : nullptr;
 }
 
-// Layers that no other reads, but for the last: outputs that auxiliary losses are measured at.
+// Layers without readers, except the last: outputs for auxiliary losses.
 std::vector<LayerPort> auxiliary_outputs(const Network& network) {
   std::vector<bool> read(network.layers.size(), false);
   for (const Layer& layer : network.layers) {

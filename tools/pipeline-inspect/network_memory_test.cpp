@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-// The figures behind the name of a row: of a training step, then of inference.
+// The numbers after the name of a row: of a training step, then of inference.
 std::vector<double> mebibytes(const std::string& text, const std::string& row) {
   const std::size_t at = text.find(row + "  ");
   if (at == std::string::npos) return {};
@@ -42,7 +42,7 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   const auto activations = [&](const std::string& of) { return mebibytes(of, "activations and their gradients"); };
   const std::vector<double> large = activations(many);
   ASSERT_EQ(large.size(), 2U) << many;
-  // Part of what small batches take is scratch memory, the same for any, which differs between processors.
+  // Small batches need scratch memory of constant size, which differs between processors.
   const std::string some = describe_memory(*network, registry, 640), most = describe_memory(*network, registry, 6400);
   EXPECT_GT(activations(most).at(0), 8 * activations(some).at(0)) << some << most;
   EXPECT_GT(large[0], 2 * large[1]) << "training keeps what backward reads";

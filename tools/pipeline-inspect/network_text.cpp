@@ -10,7 +10,7 @@ namespace {
 
 std::string by(const Size& size) { return fmt::format("{}x{}", size.height, size.width); }
 
-// One figure where the two are equal: "stride 2", "stride 2x1".
+// One number if both are equal: "stride 2", "stride 2x1".
 std::string pair(const Size& size) { return size.height == size.width ? std::to_string(size.height) : by(size); }
 
 std::string padding(const Padding& p) {
@@ -51,7 +51,7 @@ std::string describe(const Layer& layer) {
   return "";
 }
 
-// Where a layer takes its input from, if not only from the layer before it.
+// A layer's inputs, if not only the layer before it.
 std::string sources(const Network& network, std::size_t index) {
   const std::vector<LayerPort>& inputs = network.layers[index].inputs;
   if (inputs.size() == 1 && inputs[0] == static_cast<int>(index) - 1) return "";
@@ -72,7 +72,7 @@ std::uint64_t elements(const Network& network, const Layer& layer) {
   return sum;
 }
 
-// The bytes of all its outputs, for one image in float32.
+// The size in bytes of all its outputs, for one image in float32.
 std::uint64_t activation_bytes(const Layer& layer) {
   std::uint64_t elements = 0;
   for (int port = 0; port < layer.output_count(); ++port)
@@ -120,14 +120,15 @@ std::string list_parameters(const Network& network) {
   std::string out;
   for (const Parameter& parameter : network.parameters) {
     const char* kind = parameter.statistic ? "statistic" : parameter.trainable ? "trained" : "fixed";
-    std::string line = JsonLine()
-                           .add("name", parameter.name)
-                           .add("kind", kind)
-                           .add("initialiser", parameter.initialiser.rule)
-                           .add("value", parameter.initialiser.value)
-                           .text();
-    line.pop_back();
-    out += fmt::format("{},\"shape\":[{}]}}\n", line, fmt::join(parameter.shape.begin(), parameter.shape.end(), ","));
+    JsonLine line;
+    line.add("name", parameter.name).add("kind", kind).add("initialiser", parameter.initialiser.rule);
+    line.add("value", parameter.initialiser.value);
+    if (!parameter.stored_name.empty()) line.add("stored_name", parameter.stored_name);
+    std::string text = line.text();
+    text.pop_back();
+    const auto extents = [](const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ",")); };
+    if (parameter.stored_shape.rank() > 0) text += ",\"stored_shape\":" + extents(parameter.stored_shape);
+    out += fmt::format("{},\"shape\":{}}}\n", text, extents(parameter.shape));
   }
   return out;
 }

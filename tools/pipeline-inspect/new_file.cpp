@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kSchema = "millrace.schema.json";
 
-// The variables of a table that the base file has, as comments; and what is said of them, or beside them.
+// A table of the base file's variables as comments, with the set values.
 std::string variables_text(const std::string& name, const Value& variables, const Value& said) {
   std::string text = fmt::format("\n[{}]\n", name);
   for (const Member& member : said.table()) text += fmt::format("{} = {}\n", member.key, to_toml(member.value));
@@ -28,7 +28,7 @@ std::string variables_text(const std::string& name, const Value& variables, cons
   return text;
 }
 
-// What the file says; where the images are, in any case.
+// The set values; always includes the images' path.
 Value said_by(const std::vector<std::string>& sets) {
   Value said;
   Diagnostics errors;
@@ -54,7 +54,7 @@ std::string write_new_file(const NewFile& asked, const Registry& registry) {
   std::error_code ignored;
   if (path.extension() != ".toml") fail(ErrorKind::usage, "--new: '{}' does not end in .toml", asked.path);
   if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' is there already: name another file", asked.path);
-  if (!asked.sets.empty()) load_pipeline(asked.base, asked.sets, registry);  // throws where they are wrong
+  if (!asked.sets.empty()) load_pipeline(asked.base, asked.sets, registry);  // throws if they are wrong
   Diagnostics errors;
   const std::optional<Value> base = read_document(asked.base_file, {}, errors);
   errors.throw_if_any();

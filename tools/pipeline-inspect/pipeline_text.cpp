@@ -24,7 +24,7 @@ std::string inputs(const GraphPlan& graph, int index) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// A stage's table on one line: what the file says, defaults left out.
+// A stage's table on one line, without defaults.
 std::string settings(const Value& table) {
   std::vector<std::string> texts;
   for (const Member& member : table.table()) {
@@ -62,7 +62,7 @@ std::string covered(const char* what, const std::vector<std::string>& patterns, 
   return fmt::format("{:<8}{}: {} parameters, {} values\n", what, fmt::join(patterns, ", "), count, grouped(values));
 }
 
-// The lines of comment that a file begins with.
+// The comment lines at the beginning of a file.
 std::string first_comment(const std::string& file) {
   std::ifstream in(file);
   std::string text;

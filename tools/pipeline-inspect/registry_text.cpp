@@ -26,7 +26,7 @@ std::string section(const char* title, const TextTable& table) {
   return table.empty() ? "" : fmt::format("\n{}\n{}", title, table.text());
 }
 
-// The types that a plugin has registered; null: all there are.
+// The types that a plugin has registered; null: all types.
 class Types {
  public:
   Types(const Registry& registry, const PluginInfo* plugin) : registry_(registry), plugin_(plugin) {}
@@ -61,7 +61,7 @@ class Types {
   const PluginInfo* const plugin_;
 };
 
-// A plugin that is not there may be one that could not be loaded.
+// A missing plugin may be one that could not be loaded.
 std::string skipped(const Registry& registry) {
   std::string out;
   for (const std::string& reason : load_errors(registry)) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";

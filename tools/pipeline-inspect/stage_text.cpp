@@ -23,7 +23,7 @@ std::string limits(const ParamInfo& info) {
   return info.unit.empty() ? out : out + (out.empty() ? "" : " ") + info.unit;
 }
 
-// Members of a table stand indented below it. `defaults`: of the table they belong to.
+// Members of a table are indented below it. `defaults`: of the containing table.
 void add_params(TextTable& table, const std::vector<ParamInfo>& params, const Value& defaults, const std::string& indent) {
   for (const ParamInfo& info : params) {
     const Value* preset = defaults.find(info.name);

@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-// A file that is gone when this is.
+// A file that the destructor removes.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& text) : path_((std::filesystem::temp_directory_path() / "millrace-XXXXXX").string()) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What a user's photographs are spared.
+// Preparation that is skipped for a user's photographs.
 std::string left_out(const InferenceRecipe& stored, const Registry& registry) {
   if (takes_own_size(stored, registry)) {
     return ", without what made an image of its target;\nphotographs keep their own size, and height and width are those of "

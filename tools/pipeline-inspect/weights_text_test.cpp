@@ -1,4 +1,4 @@
-// Files of weights, listed.
+// Lists of weights files.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

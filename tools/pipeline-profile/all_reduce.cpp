@@ -21,7 +21,7 @@ ReduceTime tree(double bytes, int members, double bandwidth, double latency) {
 }
 
 ReduceTime slices(double bytes, int members, double bandwidth, double latency) {
-  constexpr double kPayload = 1448.0 / 1538;  // of an Ethernet frame with TCP's headers, and the gap after it
+  constexpr double kPayload = 1448.0 / 1538;  // share in an Ethernet frame with TCP's headers and the gap after it
   return {2 * latency, 2.0 * (members - 1) / members * bytes / (kPayload * bandwidth)};
 }
 
@@ -58,7 +58,7 @@ ReduceTime all_reduce_time(double bytes, int devices, int hosts, const NetworkMo
 
 std::string bucket_text(std::span<const double> bucket_bytes, int devices, int hosts, const NetworkModel& network) {
   if (bucket_bytes.empty()) return "no gradients are summed\n";
-  std::map<int, std::pair<int, int>> sizes;  // by log2 of bytes: buckets, and those of them that latency bounds
+  std::map<int, std::pair<int, int>> sizes;  // by log2 of bytes: buckets, and those bounded by latency
   for (const double bytes : bucket_bytes) {
     const ReduceTime time = all_reduce_time(bytes, devices, hosts, network);
     auto& [count, bound] = sizes[static_cast<int>(std::floor(std::log2(std::max(bytes, 1.0))))];

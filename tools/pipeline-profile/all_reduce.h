@@ -1,10 +1,9 @@
-// How long a sum of gradients over devices and machines takes, by a model of the network.
+// The time of a sum of gradients over devices and machines, by a model of the network.
 //
-// An all-reduce of S bytes on H hosts of D devices is made in two levels, each as a ring (2 (n - 1) turns, 2 (n - 1) / n * S
-// bytes for each member) or, between hosts, as a tree where that is faster (2 log2 H turns, 2 S bytes). A turn costs a latency.
-// Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005). Where replicas
-// compute on processors, each host sends a slice to each other one, adds, and sends the sum to all: as many bytes as a ring, in
-// two turns.
+// An all-reduce of S bytes on H hosts of D devices has two levels, each a ring (2 (n - 1) turns, 2 (n - 1) / n * S bytes for each
+// member) or, between hosts, a tree if that is faster (2 log2 H turns, 2 S bytes). A turn costs a latency. Source: Thakur,
+// Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH" (2005). If replicas compute on processors,
+// each host sends a slice to each other one, adds, and sends the sum to all: as many bytes as a ring, in two turns.
 #pragma once
 
 #include <span>
@@ -14,15 +13,15 @@
 namespace millrace {
 
 struct NetworkModel {
-  double bandwidth = 12.5e9;     // bytes a second of a host, in each direction
-  double latency = 10e-6;        // seconds of a turn between hosts
-  double link_bandwidth = 50e9;  // of a device, within its host
+  double bandwidth = 12.5e9;     // bytes per second of a host, in each direction
+  double latency = 10e-6;        // seconds per turn between hosts
+  double link_bandwidth = 50e9;  // a device's, within its host
   double link_latency = 5e-6;
-  bool exchanges_slices = false;  // hosts sum as communicator "local" does
+  bool exchanges_slices = false;  // hosts sum like communicator "local"
 };
 
-// Sets `key` of the model: network=100Gb/s, latency=10us, link=50GB/s, link_latency=5us. False: there is no such key. `option`
-// begins the message of Error(usage) for a value that is wrong.
+// Sets `key` of the model: network=100Gb/s, latency=10us, link=50GB/s, link_latency=5us. Returns false for unknown keys.
+// `option`: beginning of the message of Error(usage) for an invalid value.
 bool set_network(NetworkModel& network, std::string_view option, const std::string& key, const std::string& value);
 
 struct ReduceTime {
@@ -31,7 +30,7 @@ struct ReduceTime {
 };
 ReduceTime all_reduce_time(double bytes, int devices, int hosts, const NetworkModel& network);
 
-// A histogram of the sizes of buckets, and what bounds the sum of each: latency or bandwidth.
+// A histogram of bucket sizes, and what limits the sum of each: latency or bandwidth.
 std::string bucket_text(std::span<const double> bucket_bytes, int devices, int hosts, const NetworkModel& network);
 
 }  // namespace millrace

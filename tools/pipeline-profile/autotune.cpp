@@ -16,9 +16,9 @@
 namespace millrace {
 namespace {
 
-constexpr double kWorthIt = 1.02;   // what a change must gain to be made
-constexpr double kAsGood = 0.99;    // of the best prediction: the difference is not worth a thread or a buffer
-constexpr double kHopeless = 0.85;  // of the best measurement
+constexpr double kWorthIt = 1.02;   // minimum gain of a change
+constexpr double kAsGood = 0.99;    // fraction of the best prediction: the difference is not worth a thread or a buffer
+constexpr double kHopeless = 0.85;  // fraction of the best measurement
 constexpr std::size_t kCandidates = 6;
 constexpr double kRunSeconds = 2.5;
 
@@ -36,7 +36,7 @@ Question question_of(const Settings& settings, const RunFacts& facts) {
   return question;
 }
 
-// What the settings take: threads, and memory for batches.
+// Cost of the settings: threads, and memory for batches.
 double cost_of(const Settings& settings) { return settings.threads + 0.25 * settings.io_threads + settings.buffers; }
 
 // The settings with each value of one key that is worth a simulation.
@@ -57,7 +57,7 @@ std::vector<Settings> variants(const Settings& of, std::uint32_t Settings::*key,
   return all;
 }
 
-// The cheapest of those that are as good as the best one.
+// The cheapest of those about as good as the best one.
 Candidate best_of(const std::vector<Settings>& all, const Predictor& predictor, const RunFacts& facts) {
   std::vector<Candidate> simulated;
   double most = 0;
@@ -81,7 +81,7 @@ ProfiledFile with(const ProfiledFile& what, const Settings& settings, const RunF
   return changed;
 }
 
-// Runs of candidates in turns, so that what else the machine does meets all of them.
+// Runs candidates alternately, so that other load affects all of them.
 class Trials {
  public:
   struct Trial {
@@ -97,7 +97,7 @@ class Trials {
   explicit Trials(const std::vector<Candidate>& all) {
     for (const Candidate& each : all) trials_.push_back({each, {}});
   }
-  // Whether one more was run.
+  // Returns true if one more was run.
   bool run_next(const std::function<double(const Settings&)>& measure) {
     const auto next = std::ranges::min_element(trials_, {}, [](const Trial& trial) { return trial.rates.size(); });
     if (next == trials_.end() || next->rates.size() >= 3) return false;
@@ -112,7 +112,7 @@ class Trials {
     all.insert(all.end(), dropped_.begin(), dropped_.end());
     return all;
   }
-  // Today's, where no other is worth it.
+  // The current settings if no other is worth it.
   const Trial& best() const {
     const Trial& today = trials_.front();
     const Trial& best = *std::ranges::max_element(trials_, {}, &Trial::mean);
@@ -122,7 +122,7 @@ class Trials {
  private:
   void drop_hopeless() {
     const double most = std::ranges::max_element(trials_, {}, &Trial::mean)->mean();
-    for (std::size_t i = 1; i < trials_.size();) {  // today's stays, for comparison
+    for (std::size_t i = 1; i < trials_.size();) {  // the current settings stay, for comparison
       if (trials_[i].mean() >= kHopeless * most) {
         ++i;
         continue;
@@ -145,7 +145,7 @@ struct Chosen {
   std::string table, key, value, reason;
 };
 
-// The keys with their values, and why.
+// The keys with their values, and the reasons.
 std::vector<Chosen> chosen_of(const Tuned& tuned) {
   const RunFacts& facts = tuned.facts;
   const std::string gain = fmt::format("with all changes {:.0f} images/s instead of {:.0f}", tuned.rate_after, tuned.rate_before);
@@ -176,7 +176,7 @@ std::vector<Candidate> candidates(const Calibration& measured, const Predictor& 
   const RunFacts& facts = measured.facts;
   const Settings today = settings_of(facts);
   const int cores = facts.cores;
-  // The best value of a key, while the others stay.
+  // The best value of a key, with the others unchanged.
   const std::array<std::function<Candidate(const Settings&)>, 4> along = {
       [&](const Settings& from) {
         return best_of(variants(from, &Settings::threads, {1, cores / 2, cores - 1, cores, cores + 1}), predictor, facts);
@@ -205,7 +205,7 @@ std::vector<Candidate> candidates(const Calibration& measured, const Predictor& 
     half.batch /= 2;
     add({half, predictor.rate(question_of(half, facts))});
   }
-  Settings roomy = together;  // what the simulation does not know of may want room
+  Settings roomy = together;  // effects outside the simulation may need room
   roomy.threads = std::max(roomy.threads, cores);
   roomy.chunk = 0;
   roomy.buffers = std::max(roomy.buffers, 4U);
@@ -220,7 +220,7 @@ Tuned autotune(const ProfiledFile& what, const Registry& registry, double second
   const auto elapsed = [&] { return std::chrono::duration<double>(steady_clock::now() - begin).count(); };
   const CalibrationOptions options{.steps = 5, .seconds = std::min(kRunSeconds, seconds / 10), .most_seconds = seconds / 6};
   const Calibration measured = calibrate(what, registry, options);
-  double longest = elapsed();  // of a run, with its start
+  double longest = elapsed();  // the longest run, including its start
   Trials trials(candidates(measured, Predictor(measured), kCandidates));
   const auto run = [&](const Settings& settings) {
     const double before = elapsed();

@@ -7,14 +7,14 @@
 namespace millrace {
 namespace {
 
-// The device bounds it at 2500 images a second, which takes five threads.
+// The device limits it to 2500 images per second, which takes five threads.
 TEST(Autotune, ProposesTheCheapestSettingsThatAreAsGoodAsTheBest) {
   const Calibration measured = profile_test::calibration();
   const std::vector<Candidate> found = candidates(measured, Predictor(measured), 4);
   ASSERT_GE(found.size(), 2U);
   EXPECT_EQ(found[0].settings, settings_of(measured.facts));
   EXPECT_NEAR(found[1].predicted, 2500, 125);
-  EXPECT_EQ(found[1].settings.threads, 6);  // of 1, 3, 6, 7, 8
+  EXPECT_EQ(found[1].settings.threads, 6);  // among 1, 3, 6, 7, 8
   EXPECT_EQ(found[1].settings.io_threads, 1);
 }
 
@@ -31,7 +31,7 @@ Tuned tuned() {
   return tuned;
 }
 
-// With what --set says: the settings were tried on that.
+// Includes the values of --set: the settings were tried with them.
 TEST(Autotune, WritesEachKeyWithItsReason) {
   EXPECT_EQ(autotune_toml(tuned(), "my \"photos\".toml", {"data.path=photos", "run.seed=3"}),
             "# Chosen by pipeline-profile --autotune on 7 cores: 2 settings were tried.\n"

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kMostSpread = 2;  // of one sample: what is measured beyond that is the machine's unrest
+constexpr double kMostSpread = 2;  // for one sample: a larger measured value is noise of the machine
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -50,10 +50,10 @@ double step_spread(const std::vector<Window>& windows) {
   return std::min(spread_of(seconds, steps), kMostSpread);
 }
 
-// What data threads did in stages: time in them, and of cores. Of short stages only some packets are looked at, so the sum lies
-// between what these threads had of the cores, and what is left when all that they waited for a core is taken off.
+// Data threads' time in stages: wall time and core time. In short stages only some packets are measured, so the sum is between
+// these threads' core time and the wall time minus all waiting for a core.
 struct DataTime {
-  double busy = 0, looked = 0;  // `looked`: of cores, as packets were looked at
+  double busy = 0, looked = 0;  // `looked`: core time of the measured packets
   double computing = 0;
 };
 DataTime data_time(const Window& sum) {
@@ -64,8 +64,8 @@ DataTime data_time(const Window& sum) {
   return time;
 }
 
-// The part of the time in which our threads could have computed that they did compute in. Data threads without work look for
-// some, on a core that they would leave: only what they do in stages counts.
+// The fraction of their runnable time in which our threads had a core. Idle data threads search for work on a core that they
+// would yield: only their work in stages counts.
 double share_of_cores(const RunFacts& facts, const Window& sum) {
   const DataTime data = data_time(sum);
   CoreTime ours = sum.io;
@@ -74,8 +74,8 @@ double share_of_cores(const RunFacts& facts, const Window& sum) {
   return ours.share();
 }
 
-// How many threads of other programs want a core on average: as many as would get what they got, if they waited as ours did.
-// Other ranks of this run are none of them.
+// The average number of other programs' threads that want a core: as many as would get their share if they waited like ours.
+// Excludes other ranks of this run.
 double other_threads(const RunFacts& facts, const Window& sum) {
   if (facts.devices.here < facts.devices.replicas) return 0;
   return ratio(sum.other_seconds, sum.seconds * share_of_cores(facts, sum));
@@ -129,7 +129,7 @@ Window& Window::operator+=(const Window& other) {
   return *this;
 }
 
-// A thread that has ended takes its time with it.
+// A thread that ends takes its time with it.
 CoreTime& CoreTime::operator-=(const CoreTime& other) {
   seconds = std::max(0.0, seconds - other.seconds);
   waited = std::max(0.0, waited - other.waited);
@@ -199,7 +199,7 @@ SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& window
   const auto samples = static_cast<double>(sum.device_samples);
   graph.step.sample_seconds = ratio(sum.device_seconds, samples);
   if (facts.devices.threads > 0) {
-    // Some of a replica's threads sleep where the others compute alone.
+    // Some of a replica's threads sleep while the others compute alone.
     const double runnable = ratio(sum.device.seconds + sum.device.waited, sum.device_seconds);
     graph.step.device_threads = runnable > 0 ? std::clamp<double>(runnable, 0.5, facts.devices.threads) : facts.devices.threads;
     if (runnable > 0) graph.step.sample_seconds = ratio(sum.device.seconds, graph.step.device_threads * samples);

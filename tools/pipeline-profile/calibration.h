@@ -1,5 +1,5 @@
-// What some steps of a pipeline have measured, for models to be made of it: a simulation (simulation.h), a closed form
-// (forecast.h). What a user is told of a run is a Profile (profile.h).
+// Measurements from some steps of a pipeline, as input of models: a simulation (simulation.h), a closed form (forecast.h). A
+// Profile (profile.h) is the user's view of a run.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +18,28 @@ struct CoreTime {
   double seconds = 0, waited = 0;
   CoreTime& operator+=(const CoreTime& other);
   CoreTime& operator-=(const CoreTime& other);
-  // The part of the time in which they could have computed that they did compute in; 1 where nothing was measured.
+  // The fraction of their runnable time in which they had a core; 1 if nothing was measured.
   double share() const { return seconds + waited > 0 ? seconds / (seconds + waited) : 1; }
 };
 
-// What was done between two looks at a run.
+// The work between two measurements of a run.
 struct Window {
   double seconds = 0;
-  double steps = 0;  // that devices have done, or batches where there is none
+  double steps = 0;  // computed by devices, or batches if there is no device
   struct Stage {
     double busy = 0;  // seconds of threads
     std::uint64_t packets = 0, samples = 0;
     double computing = 0;  // seconds of cores
   };
-  std::vector<Stage> stages = {};    // as RunFacts::stages
-  double submit_seconds = 0;         // of cores, in the stages after the batch
-  double device_seconds = 0;         // of computing and copying, over the replicas of this process
+  std::vector<Stage> stages = {};    // parallel to RunFacts::stages
+  double submit_seconds = 0;         // core time in the stages after the batch
+  double device_seconds = 0;         // computing and copying, over the replicas of this process
   std::uint64_t device_samples = 0;  // over the replicas of this process
-  double reduce_seconds = 0;         // of sums of gradients; 0 where they are not measured
-  double exposed_seconds = 0;        // of replicas that waited for sums alone, over the replicas of this process
+  double reduce_seconds = 0;         // for sums of gradients; 0 if not measured
+  double exposed_seconds = 0;        // replicas waiting only for sums, over the replicas of this process
   double waited_for_data = 0;
-  CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all but those of I/O and of data stages
-  double other_seconds = 0;                  // of this process's cores, in other programs
+  CoreTime io = {}, data = {}, device = {};  // threads of this process; `device`: all except those of I/O and of data stages
+  double other_seconds = 0;                  // other programs on this process's cores
 
   Window& operator+=(const Window& other);
 };
@@ -47,53 +47,53 @@ struct Window {
 // How steps share the host's cores.
 struct StepShare {
   int cores = 1, replicas = 1;
-  std::uint32_t batch = 1;  // of all replicas
+  std::uint32_t batch = 1;  // over all replicas
   friend bool operator==(const StepShare&, const StepShare&) = default;
 };
-// What a replica then needs, where nothing but steps has a core.
+// A replica's needs when only steps use the cores.
 struct StepsAlone {
   StepShare share;
-  double sample_seconds = 0, runnable = 1;  // `runnable`: threads that want a core, on average
+  double sample_seconds = 0, runnable = 1;  // `runnable`: average number of threads that want a core
 };
 
 struct DeviceFacts {
-  int replicas = 0;  // of all ranks
-  int here = 0;      // of them those of this process
+  int replicas = 0;  // over all ranks
+  int here = 0;      // those of this process
   std::string backend = {};
-  int threads = 0;  // of a replica, on this machine's cores; 0: it has its own device
+  int threads = 0;  // per replica, on this machine's cores; 0 if it has its own device
   bool submits_ahead = false;
-  double fixed_share = 0;     // of a step's time, what does not depend on its batch; fixed_share_of() measures it
-  bool may_use_bf16 = false;  // it multiplies bf16 faster than float32, which the run uses
+  double fixed_share = 0;     // fraction of a step's time that is independent of its batch; measured by fixed_share_of()
+  bool may_use_bf16 = false;  // bf16 would be faster than the run's float32
   std::vector<double> load = {};
-  std::vector<double> bucket_bytes = {};     // in the order in which they are filled
-  std::vector<double> bucket_ready = {};     // the part of forward and backward after which each is filled
-  std::vector<StepsAlone> alone = {};        // what questions ask for was measured
-  std::optional<NetworkModel> network = {};  // between replicas, each of which has a process; none: they share this one
+  std::vector<double> bucket_bytes = {};     // in the order of filling
+  std::vector<double> bucket_ready = {};     // the fraction of forward and backward after which each is filled
+  std::vector<StepsAlone> alone = {};        // measured for the questions
+  std::optional<NetworkModel> network = {};  // between replicas, one per process; empty if they share this process
 };
 
-// What does not change while it runs.
+// Constant facts of a run.
 struct RunFacts {
   std::string graph = {};
   int cores = 1;
   int threads = 1, io_threads = 1;
   bool threads_are_chosen = false;       // the file leaves them to the run
-  std::uint32_t batch = 1, buffers = 1;  // `batch`: of all ranks
-  double batch_here = 1;                 // of `batch`, what this process computes
+  std::uint32_t batch = 1, buffers = 1;  // `batch`: over all ranks
+  double batch_here = 1;                 // this process's part of `batch`
   bool batch_is_chosen = false;
-  std::uint32_t chunk = 0;  // 0: chosen as the run goes
+  std::uint32_t chunk = 0;  // 0: chosen during the run
   struct Stage {
     std::string name;
     bool serial = false;
   };
   std::vector<Stage> stages = {};  // the source, and all up to the batch
   DeviceFacts devices = {};
-  int image_side = 0;        // of what the network sees, the root of its pixels; 0: not known
-  double source_pixels = 0;  // of an image in its file, on average; 0: not known
+  int image_side = 0;        // root of the number of pixels that the network sees; 0 if unknown
+  double source_pixels = 0;  // average pixels of an image file; 0 if unknown
 };
 
 struct Calibration {
   RunFacts facts;
-  std::vector<Window> windows = {};  // after the warm-up, one after the other
+  std::vector<Window> windows = {};  // consecutive, after the warm-up
 
   Window sum() const { return sum_of(windows); }
   double images_per_second() const;
@@ -101,20 +101,20 @@ struct Calibration {
   static Window sum_of(const std::vector<Window>& windows);
 };
 
-// The graph as these windows measured it. Times are those of a thread that has a core to itself: what threads waited for cores is
-// taken out, and comes back where the simulated threads are too many.
+// The graph as measured in these windows. Times are those of a thread with a core to itself: waiting for cores is removed, and
+// returns in the simulation if its threads are too many.
 SimulatedGraph graph_of(const RunFacts& facts, const std::vector<Window>& windows);
 
-// Gives threads of the graph the cores that a run would, and makes as many data threads as it would if it may choose.
+// Assigns cores to the graph's threads like a run, and as many data threads as a run would make if it may choose.
 void share_cores_of(SimulatedGraph& graph, bool threads_are_chosen);
 
-// What is said where other programs wanted so many cores while a run was measured: "" where it makes no difference.
+// The message if other programs wanted this many cores during the measurement: "" if it makes no difference.
 std::string busy_text(double other_threads);
 
-// By a second measurement, with a smaller batch.
+// From a second measurement with a smaller batch.
 double fixed_share_of(const Calibration& whole, const Calibration& smaller);
 
-// The size of chunks that the run would choose for this graph.
+// The chunk size that the run would choose for this graph.
 std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data);
 
 }  // namespace millrace

@@ -1,11 +1,11 @@
-// A measurement that was never made: its times are known.
+// A synthetic measurement with known times.
 #pragma once
 
 #include "calibration.h"
 
 namespace millrace::profile_test {
 
-inline constexpr double kDecode = 2e-3;  // seconds of a core for an image
+inline constexpr double kDecode = 2e-3;  // core seconds per image
 
 inline RunFacts facts() {
   RunFacts facts{.graph = "train", .cores = 7, .threads = 2, .io_threads = 2, .batch = 64, .buffers = 3};
@@ -16,7 +16,7 @@ inline RunFacts facts() {
 }
 
 // A run of two data threads that decode without a pause, and of a device that works 40 % of the time. The threads get this share
-// of the cores that they want.
+// of the core time that they want.
 inline Calibration calibration(double share_of_cores = 1) {
   constexpr double kSteps = 5, kSamples = 64 * kSteps;
   constexpr auto kCount = static_cast<std::uint64_t>(kSamples);

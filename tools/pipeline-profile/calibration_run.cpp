@@ -27,7 +27,7 @@ namespace {
 constexpr double kWarmUpSteps = 3;  // the first ones allocate, and fill the caches
 constexpr std::uint64_t kSamplesLookedAt = 64;
 
-// Binds this thread, and the threads that it makes, to these cores while it lives.
+// Binds this thread, and the threads that it starts, to these cores while it lives.
 class OnCores {
  public:
   explicit OnCores(const std::vector<int>& cores) {
@@ -45,7 +45,7 @@ class OnCores {
   cpu_set_t before_{};
 };
 
-// Collects windows until there are enough, and then stops the run. The run calls it on one thread.
+// Collects windows until there are enough, then stops the run. The run calls it on one thread.
 class Watch : public RunObserver {
  public:
   Watch(const RunFacts& facts, const CalibrationOptions& options) : facts_(facts), options_(options) {}
@@ -54,7 +54,7 @@ class Watch : public RunObserver {
   void telemetry(const TelemetryEvent& event) override {
     if (is_done_) return;
     const double steps = window_of(event).steps;
-    if (steps < (began_ ? steps_ + 1 : kWarmUpSteps)) return;  // long steps: a window for each
+    if (steps < (began_ ? steps_ + 1 : kWarmUpSteps)) return;  // long steps: one window each
     const ProcessTimes times = process_times();
     if (std::exchange(began_, true)) {
       Window& window = windows_.emplace_back(window_of(between(before_, event)));
@@ -75,7 +75,7 @@ class Watch : public RunObserver {
   std::vector<Window> take() { return std::move(windows_); }  // REQUIRES: the run is over
 
  private:
-  // Without times of threads.
+  // Without thread times.
   Window window_of(const TelemetryEvent& done) const {
     Window window{.seconds = done.elapsed_seconds, .stages = {}, .waited_for_data = done.waited_for_data_seconds};
     window.stages.resize(facts_.stages.size());
@@ -88,7 +88,7 @@ class Watch : public RunObserver {
       }
       window.submit_seconds += stage.computing_seconds;
       if (stage.on_device) window.device_samples += stage.samples;
-      const bool sums = stage.replica < 0 && stage.samples == 0;  // it joins what replicas have computed
+      const bool sums = stage.replica < 0 && stage.samples == 0;  // it joins the replicas' results
       if (sums) window.reduce_seconds += stage.device_seconds;
     }
     for (const DeviceTelemetry& device : done.devices) {
@@ -105,13 +105,13 @@ class Watch : public RunObserver {
   const CalibrationOptions options_;
   RunControl* control_ = nullptr;
   bool began_ = false, is_done_ = false;  // began_: the warm-up is over
-  TelemetryEvent before_;                 // where the last window ended
+  TelemetryEvent before_;                 // the end of the last window
   ProcessTimes times_;
   double steps_ = 0, measured_steps_ = 0, seconds_ = 0;
   std::vector<Window> windows_;
 };
 
-// The mean over some samples, which are spread over all.
+// The mean over some samples, spread over all.
 double mean_source_pixels(Source& source) {
   double pixels = 0, images = 0;
   const std::uint64_t count = std::min(source.size(), kSamplesLookedAt);
@@ -121,7 +121,7 @@ double mean_source_pixels(Source& source) {
     try {
       source.read(sample);
     } catch (const Error&) {
-      continue;  // the run says what is wrong with it
+      continue;  // the run reports the error
     }
     const bool is_decoded = sample.decoded.height > 0;
     const ImageShape shape = is_decoded ? sample.decoded : encoded_size({sample.encoded.data(), sample.encoded.size()});
@@ -176,7 +176,7 @@ RunFacts facts_of_run(const PreparedRun& prepared) {
   return facts;
 }
 
-// It goes on until it is stopped.
+// Runs until stopped.
 Pipeline load(const ProfiledFile& what, const Registry& registry) {
   std::vector<std::string> overrides = what.overrides;
   overrides.emplace_back("observe.console.quiet=true");

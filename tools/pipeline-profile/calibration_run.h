@@ -13,7 +13,7 @@ namespace millrace {
 
 struct PreparedRun;
 
-// Which pipeline, as the command line says it.
+// The pipeline from the command line.
 struct ProfiledFile {
   std::string file;
   std::vector<std::string> overrides;
@@ -21,25 +21,25 @@ struct ProfiledFile {
 };
 
 struct CalibrationOptions {
-  std::uint64_t steps = 20;  // at least, after a warm-up of a few
-  double seconds = 5;        // at least
-  double most_seconds = 60;  // after which fewer steps do
-  bool layers = false;       // times the layers, which slows a step down, for DeviceFacts::bucket_ready
-  bool only_steps = false;   // the first batches are used again and again
-  Group* group = nullptr;    // the ranks that run it together: rank 0 gets windows, and the others none
+  std::uint64_t steps = 20;  // minimum, after a warm-up of a few
+  double seconds = 5;        // minimum
+  double most_seconds = 60;  // after this, fewer steps suffice
+  bool layers = false;       // times the layers, which slows down a step, for DeviceFacts::bucket_ready
+  bool only_steps = false;   // reuses the first batches
+  Group* group = nullptr;    // the ranks that run it together: only rank 0 gets windows
 };
 
-// Without running it. Throws Error where it is wrong.
+// Without running it. Throws Error if it is wrong.
 RunFacts facts_of(const ProfiledFile& what, const Registry& registry);
 
-// The part of a step's images that replicas of this process compute; 1 where there is no replica.
+// The fraction of a step's images that replicas of this process compute; 1 without replicas.
 double part_of_batch(const PreparedRun& prepared);
 
-// Nothing is written. Throws Error where the pipeline is wrong or fails, and where it ended before anything was measured.
+// Writes nothing. Throws Error if the pipeline is wrong or fails, and if it ended before anything was measured.
 Calibration calibrate(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options = {});
 
-// Steps alone, as they are asked for and as they are: replicas that compute at once disturb each other in caches. Without those
-// that want more cores than this machine has, and with none where replicas do not compute on the host's. `facts`: of the file.
+// Measures steps alone, for the requested and the current settings: concurrent replicas disturb each other's caches. Skips those
+// that want more cores than this machine has; empty if replicas do not compute on the host. `facts`: the file's.
 std::vector<StepsAlone> calibrate_steps(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options,
                                         const RunFacts& facts, const std::vector<StepShare>& asked);
 

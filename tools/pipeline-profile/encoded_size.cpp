@@ -21,7 +21,8 @@ ImageShape png_size(Bytes bytes) {
   return {number(bytes, 20, 4), number(bytes, 16, 4), 0};
 }
 
-// JPEG (ITU-T T.81, B.2.2): a frame header holds its length, a precision, height and width. SOF0 to SOF15 without DHT, JPG, DAC.
+// JPEG (ITU-T T.81, B.2.2): a frame header contains its length, a precision, height and width. SOF0 to SOF15 without DHT, JPG,
+// DAC.
 ImageShape jpeg_size(Bytes bytes) {
   for (std::size_t at = 2; at + 9 <= bytes.size() && bytes[at] == 0xFF;) {
     const std::uint8_t marker = bytes[at + 1];

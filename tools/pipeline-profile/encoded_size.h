@@ -1,4 +1,4 @@
-// The size of an image by the first bytes of its file.
+// Reads an image's size from the beginning of its file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The extents that the header of a JPEG or PNG file says. Zeros for other and for broken files. Channels are not read.
+// The size in the header of a JPEG or PNG file. Zeros for other and broken files. Channels are not read.
 ImageShape encoded_size(std::span<const std::uint8_t> bytes);
 
 }  // namespace millrace

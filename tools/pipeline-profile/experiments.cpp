@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr double kTuningSeconds = 60;
 
-// The file that an option names, opened before a minute of work is done for it. "": none.
+// An option's output file, opened before a minute of work. "": none.
 class AskedFile {
  public:
   AskedFile(const char* option, const std::string& path) {
@@ -43,7 +43,7 @@ class AskedFile {
   std::optional<OutputFile> file_;
 };
 
-// The file as another one in the folder of `out` names it; the name of a base file stays.
+// The file's name relative to the folder of `out`; names of base files are unchanged.
 std::string as_extended(const std::string& file, const fs::path& out) {
   if (!fs::exists(file)) return file;
   return fs::relative(file, fs::absolute(out).parent_path()).string();
@@ -67,7 +67,7 @@ double share(const char* option, const std::string& text) {
   return value;
 }
 
-// "1Gb/s,latency=50us". Without a word on it: ranks of one machine, which speak through sockets.
+// "1Gb/s,latency=50us". Default: ranks of one machine that communicate through sockets.
 NetworkModel network_of(const std::string& text) {
   NetworkModel network{.bandwidth = 1e9, .latency = 50e-6, .exchanges_slices = true};
   for (const std::string_view part : split_list(text)) {
@@ -80,7 +80,7 @@ NetworkModel network_of(const std::string& text) {
   return network;
 }
 
-// The file with half of its batch; nothing where that leaves a replica no image.
+// The file with half of its batch; empty if that leaves a replica without images.
 std::optional<ProfiledFile> half_of(const ProfiledFile& what, const RunFacts& facts) {
   if (facts.batch < 2 * static_cast<std::uint32_t>(std::max(facts.devices.replicas, 1))) return std::nullopt;
   ProfiledFile half = what;
@@ -94,17 +94,16 @@ void Experiments::declare(Arguments& arguments) {
   arguments
       .repeated("--what-if", "CHANGES", "predict the rate with other settings, such as threads=4,device=2x,decode=1.5x,image=256",
                 questions_)
-      .flag("--suggest", "predict what would make it faster, best first", suggests_)
+      .flag("--suggest", "predict helpful changes, best first", suggests_)
       .option("--forecast", "SIZE", "predict training on many devices: devices=8,hosts=32,network=100Gb/s", forecast_)
-      .option("--scaling", "N,N...", "run it on so many devices, with the same and with a larger batch", scaling_)
-      .option("--over", "WHAT", "with --scaling: ranks, each device has a process of its own, or devices (devices)", over_)
-      .option("--network", "NETWORK", "with --over ranks: what lies between them, for the prediction: 1Gb/s,latency=50us",
-              network_)
-      .option("--to-accuracy", "SHARE", "with --scaling: also train until validation reaches it, such as 0.9", to_accuracy_)
-      .flag("--autotune", "choose threads, chunks and buffers by short runs of a minute", tunes_)
-      .option("--out", "FILE.toml", "with --autotune: write a file that extends FILE with what was chosen", out_)
-      .option("--csv", "FILE", "with --forecast or --scaling: write the table as CSV too", csv_)
-      .option("--seconds", "S", "with these options: how long a run is measured, at least (5); all of --autotune (60)", seconds_);
+      .option("--scaling", "N,N...", "run on this many devices, with the same and a larger batch", scaling_)
+      .option("--over", "WHAT", "with --scaling: ranks, a process per device, or devices (devices)", over_)
+      .option("--network", "NETWORK", "with --over ranks: network to predict for: 1Gb/s,latency=50us", network_)
+      .option("--to-accuracy", "SHARE", "with --scaling: also train to this validation accuracy, such as 0.9", to_accuracy_)
+      .flag("--autotune", "choose threads, chunks and buffers by a minute of short runs", tunes_)
+      .option("--out", "FILE.toml", "with --autotune: write the choice as a file that extends FILE", out_)
+      .option("--csv", "FILE", "with --forecast or --scaling: also write the table as CSV", csv_)
+      .option("--seconds", "S", "with these options: minimum time per run (5); total time of --autotune (60)", seconds_);
 }
 
 bool Experiments::is_asked() const {
@@ -131,9 +130,9 @@ void Experiments::run(const ProfiledFile& what, const Registry& registry, std::u
 
 void Experiments::answer(const ProfiledFile& what, const Registry& registry, const CalibrationOptions& options) const {
   const RunFacts facts = facts_of(what, registry);
-  std::vector<StepShare> shares;  // that are asked for
+  std::vector<StepShare> shares;  // the requested ones
   bool divides = false;
-  for (const std::string& text : questions_) {  // before the work: they may be mistaken
+  for (const std::string& text : questions_) {  // before the work: they may be wrong
     const Question question = parse_question(text, facts);
     if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
     divides = divides || divides_steps(question);

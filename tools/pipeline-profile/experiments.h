@@ -16,9 +16,8 @@ class Experiments {
   void declare(Arguments& arguments);  // the options; outlives `arguments`
   bool is_asked() const;
   bool scales() const { return !scaling_.empty(); }
-  // Measures `what` and prints what was asked for. `steps`: at least so many. `pictures`: with what the names of their files
-  // begin;
-  // "": none are drawn. Throws Error. REQUIRES: where it scales(), there is one thread.
+  // Measures `what` and prints the requested results. `steps`: minimum number. `pictures`: prefix of their files' names; "" for
+  // none. Throws Error. REQUIRES: one thread if it scales().
   void run(const ProfiledFile& what, const Registry& registry, std::uint64_t steps, const std::string& pictures,
            Leave leave) const;
 

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kNetworkDoubt = 0.2;  // by which bandwidth and latency may be worse or better than what is asked
+constexpr double kNetworkDoubt = 0.2;  // relative uncertainty of bandwidth and latency
 constexpr double kLeastError = 0.03;
 
 // Quantile of the normal distribution: bisection of erfc, which is monotonic.
@@ -28,7 +28,7 @@ double normal_quantile(double probability) {
   return low;
 }
 
-// Sums one after the other, from when each bucket is filled.
+// Sequential sums, each from the time its bucket is filled.
 struct Sums {
   double end = 0;  // from the start of the step
   ReduceTime all;
@@ -53,10 +53,10 @@ double images_of(const ForecastStep& step, ScalingKind kind, const ForecastPoint
   return kind == ScalingKind::weak ? step.batch * point.devices : step.global_batch;
 }
 
-// Without a band.
+// Without the uncertainty band.
 ForecastPoint point_of(const ForecastStep& step, ScalingKind kind, int devices_per_host, int hosts, const NetworkModel& network) {
   ForecastPoint point{.devices = devices_per_host * hosts, .hosts = hosts, .bound_by = "computation"};
-  // Images are whole: a step ends with a device that has most of them.
+  // Images are not divisible: a step ends with a device that has the most of them.
   point.batch = kind == ScalingKind::weak ? step.batch : std::ceil(step.global_batch / point.devices);
   const double alone = step.fixed_seconds + step.sample_seconds * point.batch;
   const double slowest = alone * (1 + step.spread * mean_maximum(point.devices));
@@ -181,14 +181,14 @@ ForecastStep forecast_step(const Calibration& measured, const Calibration* half)
                     .other_threads = graph.other_threads,
                     .bucket_bytes = devices.bucket_bytes,
                     .bucket_ready = devices.bucket_ready};
-  const auto seconds_of = [](const Calibration& each) {                                      // of a device, for a step
-    if (each.facts.devices.threads > 0) return each.facts.batch / each.images_per_second();  // it prepares its data as well
+  const auto seconds_of = [](const Calibration& each) {                                      // per step of a device
+    if (each.facts.devices.threads > 0) return each.facts.batch / each.images_per_second();  // includes preparing its data
     return graph_of(each.facts, each.windows).step.sample_seconds * each.facts.batch / each.facts.devices.replicas;
   };
   const double whole = seconds_of(measured);
   if (half != nullptr && half->facts.batch < measured.facts.batch) {
     const double smaller = static_cast<double>(half->facts.batch) / devices.replicas, part = seconds_of(*half);
-    const double further = smaller / (step.batch - smaller);  // from the two batches to none
+    const double further = smaller / (step.batch - smaller);  // extrapolated from the two batches to none
     const Predictor of_half(*half);
     step.fixed_seconds = std::clamp(part - (whole - part) * further, 0.0, whole);
     step.fixed_doubt =
@@ -204,7 +204,7 @@ ForecastStep forecast_step(const Calibration& measured, const Calibration* half)
 std::vector<ForecastPoint> forecast_table(const ForecastStep& step, ScalingKind kind, const ForecastQuestion& question) {
   std::vector<ForecastPoint> table;
   for (const ForecastPoint& size : sizes_of(question)) {
-    if (kind == ScalingKind::strong && size.devices * size.hosts > step.global_batch) break;  // less than an image for each
+    if (kind == ScalingKind::strong && size.devices * size.hosts > step.global_batch) break;  // less than one image each
     table.push_back(forecast(step, kind, size.devices, size.hosts, question.network));
   }
   return table;

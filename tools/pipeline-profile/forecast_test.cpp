@@ -62,7 +62,7 @@ TEST(Forecast, OfStrongScalingEndsWithTheFixedCostOfAStep) {
   const ForecastPoint doubtful = forecast(step, ScalingKind::strong, 10, 1, {});
   EXPECT_LT(doubtful.low, 0.8 * point.images_per_second);
   EXPECT_GT(doubtful.high, 1.5 * point.images_per_second);
-  step.batch = 50;  // of two devices: that of one is larger than what was measured
+  step.batch = 50;  // of two devices: one device's batch exceeds the measured one
   const ForecastPoint one = forecast(step, ScalingKind::strong, 1, 1, {});
   EXPECT_LT(one.low, one.images_per_second);
   EXPECT_GT(one.high, one.images_per_second);

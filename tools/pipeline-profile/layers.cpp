@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kLeastAbove = 1.005;  // of the roof, which is shown as 101 %
+constexpr double kLeastAbove = 1.005;  // relative to the roof, shown as 101 %
 
 std::string giga(double number) { return number > 0 ? fmt::format("{:.3g}", number / 1e9) : std::string("-"); }
 
@@ -45,7 +45,7 @@ LayerCost cost_of(const Network& network, const Layer& layer, std::size_t elemen
   cost.operations = operations;
   cost.weight_bytes = weights * size;
   cost.bytes = (inputs + outputs) * size + cost.weight_bytes;
-  // The gradient of the weights costs as much as forward does, and so does that of the input.
+  // The gradient of the weights costs as much as forward, and so does that of the input.
   cost.back_operations = (is_first ? 1 : 2) * operations;
   cost.back_bytes = (outputs + inputs + (is_first ? 0 : inputs)) * size + cost.weight_bytes;
   return cost;

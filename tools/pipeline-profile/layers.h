@@ -1,4 +1,4 @@
-// What layers cost, beside what the device could do. Pure.
+// Costs of layers compared with the device's limits. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,33 @@
 
 namespace millrace {
 
-// What one pass of one sample costs. A multiply-add is two operations; bytes are those that a layer has to read and write: its
-// inputs, outputs and weights, once.
+// The cost of one pass of one sample. A multiply-add is two operations; bytes are the minimum traffic of a layer: its inputs,
+// outputs and weights, once.
 struct LayerCost {
   double operations = 0, bytes = 0;            // forward
-  double back_operations = 0, back_bytes = 0;  // gradients of the input, where the layer before needs one, and of the weights
-  double weight_bytes = 0;                     // of `bytes` and of `back_bytes`: once for all samples of a pass
+  double back_operations = 0, back_bytes = 0;  // gradients of the input, if the layer before needs one, and of the weights
+  double weight_bytes = 0;                     // part of `bytes` and of `back_bytes`: once for all samples of a pass
 };
 LayerCost cost_of(const Network& network, const Layer& layer, std::size_t element_bytes);
 
-// What a device reached, a second.
+// A device's measured peaks, per second.
 struct Peaks {
   double operations = 0;  // multiplying matrices
-  double bytes = 0;       // a = b + s * c, of arrays that no cache holds
+  double bytes = 0;       // a = b + s * c, for arrays larger than any cache
 };
 
 struct LayerRow {
   std::string name, detail;
-  double forward = 0, backward = 0;  // seconds a pass
-  double share = 0;                  // of all layers' time
-  double operations = 0, bytes = 0;  // a second, forward and backward together
-  double roof = 0;                   // the share of what the peaks allow for these operations and bytes; 0: not known
+  double forward = 0, backward = 0;  // seconds per pass
+  double share = 0;                  // fraction of all layers' time
+  double operations = 0, bytes = 0;  // per second, forward and backward together
+  double roof = 0;                   // the fraction of the limit that the peaks set for these operations and bytes; 0 if unknown
 };
-// `samples`: of a pass. In the order of forward.
+// `samples`: per pass. In the order of forward.
 std::vector<LayerRow> rows_of(const std::vector<LayerTime>& times, const Network& network, double samples,
                               std::size_t element_bytes, const Peaks& peaks);
 
-// A line for each layer: all in their order, or the `most` that cost most.
+// A line for each layer: all in order, or the `most` costliest.
 std::string layer_table(std::vector<LayerRow> rows, std::size_t most = 0);
 std::string layer_table(const std::vector<LayerTime>& times, std::size_t most = 0);  // without operations and bytes
 

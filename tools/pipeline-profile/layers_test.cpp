@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// A convolution of 3x3 from 2 to 4 channels on 8x8, and a ReLU that is fused into nothing.
+// A convolution of 3x3 from 2 to 4 channels on 8x8, and a ReLU that is not fused.
 Network network() {
   Network network;
   Layer conv;
@@ -32,7 +32,7 @@ TEST(Layers, CostWhatTheirShapesSay) {
   const Network net = network();
   const LayerCost conv = cost_of(net, net.layers[0], 4);
   EXPECT_EQ(conv.operations, 9216);
-  EXPECT_EQ(conv.back_operations, 9216);  // nothing wants the gradient of the images
+  EXPECT_EQ(conv.back_operations, 9216);  // the gradient of the images is not needed
   EXPECT_EQ(conv.bytes, 4 * (128 + 256 + 72));
   const LayerCost relu = cost_of(net, net.layers[1], 2);
   EXPECT_EQ(relu.operations, 0);

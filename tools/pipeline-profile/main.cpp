@@ -1,4 +1,4 @@
-// pipeline-profile: runs the first steps of a pipeline and says what it waits for, and what would make it faster.
+// pipeline-profile: runs the first steps of a pipeline and reports its bottleneck, and possible improvements.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -39,18 +39,18 @@ struct CommandLine {
   Experiments experiments;
 
   void declare(Arguments& arguments) {
-    arguments.option("--steps", "N", "how many steps to run (20)", steps)
-        .repeated("--set", "KEY=VALUE", "change a key of the file", overrides)
+    arguments.option("--steps", "N", "number of steps (20)", steps)
+        .repeated("--set", "KEY=VALUE", "set a key of the file", overrides)
         .option("--devices", "D", "instead of run.devices", options.devices)
         .option("--graph", "NAME", "profile this graph", options.graph)
-        .flag("--data", "the data stages alone: steps are left out", options.only_data)
-        .flag("--device", "the steps alone: the first batches are used again and again, as they are", options.only_steps)
+        .flag("--data", "only data stages, without steps", options.only_data)
+        .flag("--device", "only steps: reuse the first batches unchanged", options.only_steps)
         .flag("--json", "print everything as JSON", json)
-        .flag("--compare", "of two files, or reports that --json printed: what differs", compares)
+        .flag("--compare", "print differences between two files, or two --json reports", compares)
         .option("--layers", "N", "also time the network's layers on the first device, and print the N slowest", layers)
         .option("--pictures", "PREFIX", "with --layers or --scaling: draw PREFIX-roofline.png and others, each also as .svg",
                 pictures)
-        .option("--processes", "N", "share the devices among N processes of this machine, as pipeline-run does (1)", processes);
+        .option("--processes", "N", "share the devices among N processes of this machine, as in pipeline-run (1)", processes);
     add_rank_options(arguments, ranks);
     experiments.declare(arguments);
     const std::vector<std::string> others = {"--what-if", "--suggest", "--forecast", "--scaling", "--autotune"};
@@ -67,7 +67,7 @@ class Watch final : public RunObserver {
 
   void telemetry(const TelemetryEvent& event) override {
     TelemetryEvent told = event;
-    if (only_data_) told.devices.clear();  // they have no part in it
+    if (only_data_) told.devices.clear();  // they are not involved
     builder.add(told, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   }
   ProfileBuilder builder;
@@ -76,7 +76,7 @@ class Watch final : public RunObserver {
   const bool only_data_;
 };
 
-// A table of the layers, and their picture where one is asked for. REQUIRES: it ran with time_layers.
+// A table of the layers, and their picture if requested. REQUIRES: it ran with time_layers.
 std::string layers_of(const PreparedRun& prepared, const CommandLine& line, const Registry& registry, std::uint64_t most) {
   const Replicas& replicas = prepared.replicas.here();
   const auto times = replicas.empty() ? std::vector<LayerTime>() : replicas[0]->layer_times();
@@ -96,7 +96,7 @@ std::string layers_of(const PreparedRun& prepared, const CommandLine& line, cons
          layer_table(rows, most);
 }
 
-// `layers` gets what layers_of() says where some are wanted. On other ranks than 0 there is nothing to tell.
+// `layers` receives the text of layers_of() if requested. Ranks other than 0 have nothing to report.
 Profile profile_of(const std::string& file, const CommandLine& line, const Registry& registry, std::uint64_t most_layers,
                    std::string& layers) {
   std::vector<std::string> overrides = line.overrides;
@@ -115,7 +115,7 @@ Profile profile_of(const std::string& file, const CommandLine& line, const Regis
   return profile;
 }
 
-// A report of --json, or a pipeline that is run.
+// A report of --json, or a pipeline to run.
 Profile profile_or_report(const std::string& file, const CommandLine& line, const Registry& registry) {
   if (file.ends_with(".json")) {
     std::ifstream in(file, std::ios::binary);
@@ -126,7 +126,7 @@ Profile profile_or_report(const std::string& file, const CommandLine& line, cons
   return profile_of(file, line, registry, 0, none);
 }
 
-// On all ranks, of which rank 0 prints.
+// On all ranks; rank 0 prints.
 int profile_together(CommandLine& line, const RankPlace& place, const Registry& registry, std::uint64_t most_layers) {
   std::optional<RankGroup> ranks;
   if (place.ranks > 1) ranks.emplace(place, line.ranks);
@@ -141,17 +141,17 @@ int profile_together(CommandLine& line, const RankPlace& place, const Registry& 
   } catch (const Error& error) {
     if (ranks->group() != nullptr) ranks->group()->leave(&error);
     if (ranks->is_first()) throw;
-    return exit_code(error.kind());  // rank 0 is told, and says it
+    return exit_code(error.kind());  // rank 0 receives and reports it
   }
 }
 
-// The program's own way out, beside the end of main().
+// The program's own exit, in addition to the end of main().
 void leave(int code) {
   LastWords::none();
   _exit(code);
 }
 
-// What is done by one process alone, which starts others itself where it needs them.
+// For work of a single process, which starts others itself if needed.
 void require_one_process(const CommandLine& line, const RankPlace& place) {
   const bool is_one = place.ranks == 1 && line.processes == "1";
   const char* const what = line.experiments.is_asked() ? "predictions and --scaling" : line.compares ? "--compare" : nullptr;
@@ -162,9 +162,10 @@ void require_one_process(const CommandLine& line, const RankPlace& place) {
 
 int run(int argc, char** argv) {
   CommandLine line;
-  Arguments arguments("pipeline-profile", "FILE [options]",
-                      "Runs the first steps of a pipeline's first graph (or of --graph), writes nothing, and says what it\n"
-                      "waits for, what would make it faster, and what its stages and devices do.");
+  Arguments arguments(
+      "pipeline-profile", "FILE [options]",
+      "Runs the first steps of a pipeline's first graph (or of --graph), writes nothing, and reports bottlenecks,\n"
+      "helpful changes, and the work of stages and devices.");
   line.declare(arguments);
   if (!arguments.read(argc, argv, line.files)) return 0;
   const std::size_t wanted = line.compares ? 2 : 1;

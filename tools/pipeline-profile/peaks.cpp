@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Images that lie in memory.
+// Images in memory.
 struct HeldBatch : Batch {
   HeldBatch(std::uint32_t size, const ImageShape& shape)
       : pixel_data(size * shape.bytes(), 100), record_data(size), label_data(size, 0), weight_data(size, 1.0F) {
@@ -36,9 +36,9 @@ struct HeldBatch : Batch {
   std::vector<float> weight_data;
 };
 
-// A square matrix of weights times one of samples: large enough that a library reaches what it can.
+// A square matrix of weights times one of samples: large enough for a library's peak.
 double multiply(Device& device, Precision precision, const Registry& registry) {
-  constexpr int kSide = 32;  // of the image, of one channel: the matrix has the square of it, 1024
+  constexpr int kSide = 32;  // side of the image, with one channel: the matrix side is its square, 1024
   constexpr std::uint32_t kSamples = 1024;
   constexpr double kLeastSeconds = 0.1;
   Diagnostics errors;
@@ -75,9 +75,9 @@ layers = [{ op = "linear", out = 1024 }, { op = "linear", out = 1024 }]
   return reached;
 }
 
-// a = b + s * c, on as many threads as there are cores. Two arrays are read, and one is written.
+// a = b + s * c, on one thread per core. Two arrays are read, and one is written.
 double triad_of_host() {
-  constexpr std::size_t kFloats = std::size_t{8} << 20;  // an array: 32 MiB
+  constexpr std::size_t kFloats = std::size_t{8} << 20;  // per array: 32 MiB
   constexpr int kRounds = 4;
   std::vector<float> a(kFloats, 1), b(kFloats, 2), c(kFloats, 3);
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());

@@ -37,7 +37,7 @@ std::vector<ScalingPoint> of_kind(const Scaling& scaling, ScalingKind kind) {
   return points;
 }
 
-// Draws the title; what is left below it.
+// Draws the title; returns the area below it.
 Area below_title(Picture& picture, const std::string& title) {
   picture.text({kMargin, kMargin}, title, {.size = kHeading, .bold = true, .most = picture.width() - 2 * kMargin});
   const double heading = drawing::line_height(kHeading) + 12;
@@ -115,7 +115,7 @@ void draw_steps(Picture& picture, const Area& area, const Scaling& scaling, Scal
   }
 }
 
-// The colours of the parts, in a row from the left.
+// The legend of the parts, in a row from the left.
 void draw_parts(Picture& picture, Point at) {
   constexpr double kSwatch = 12;
   for (const Part& part : kParts) {
@@ -130,7 +130,7 @@ struct DrawnLayer {
   double intensity;
 };
 
-// Labels of the layers that take most of the time, each beside its dot where no other one is in the way.
+// Labels of the costliest layers, each next to its dot unless another one is in the way.
 void label_layers(Picture& picture, const Plot& plot, const std::vector<DrawnLayer>& layers) {
   constexpr std::size_t kMost = 12;
   std::vector<Area> taken;
@@ -206,7 +206,7 @@ Picture accuracy_picture(const Scaling& scaling, const std::string& title) {
 
 Picture roofline_picture(const std::vector<LayerRow>& rows, const Peaks& peaks, const std::string& title) {
   std::vector<DrawnLayer> layers;
-  double left_out = 0;  // of the time
+  double left_out = 0;  // fraction of the time
   std::vector<double> intensities = {peaks.operations / peaks.bytes}, rates = {peaks.operations / kGiga};
   for (const LayerRow& row : rows) {
     if (row.operations <= 0 || row.bytes <= 0) {

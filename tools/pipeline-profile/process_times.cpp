@@ -33,7 +33,7 @@ CoreTime core_time(const std::filesystem::path& task) {
   return time;
 }
 
-// For which these cores had nothing to do. "cpu0 user nice system idle iowait ...", in parts of a second: proc_stat(5) of Linux.
+// Idle time of these cores. "cpu0 user nice system idle iowait ...", in parts of a second: proc_stat(5) of Linux.
 double idle_seconds(const std::vector<int>& cores) {
   double idle = 0;
   std::ifstream stream("/proc/stat");
@@ -62,7 +62,7 @@ ProcessTimes process_times() {
   std::error_code gone;  // threads may end meanwhile
   for (const fs::directory_entry& task : fs::directory_iterator("/proc/self/task", gone)) {
     if (task.path().filename() == main_thread) continue;
-    const std::string name = first_line(task.path() / "comm");  // oneTBB's workers have the program's
+    const std::string name = first_line(task.path() / "comm");  // oneTBB's workers have the program's name
     (name == "io" ? times.io : name == program ? times.data : times.device) += core_time(task);
   }
   const std::vector<int> cores = available_cores();

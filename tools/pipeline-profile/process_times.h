@@ -1,4 +1,4 @@
-// Where this process's threads spend their time, as Linux counts it.
+// Where this process's threads spend their time, as counted by Linux.
 #pragma once
 
 #include "calibration.h"
@@ -6,11 +6,11 @@
 namespace millrace {
 
 struct ProcessTimes {
-  CoreTime io, data, device;  // `device`: all threads but the main one and those of I/O and of data stages
-  double others = 0;          // other programs, on the cores that this process may use; only differences mean something
+  CoreTime io, data, device;  // `device`: all threads except the main one and those of I/O and of data stages
+  double others = 0;          // other programs, on the cores that this process may use; only differences are meaningful
 };
 
-// Sums since the process began, of threads that live. Zeros where the system does not count them. Reads some files of /proc.
+// Sums since the process began, over living threads. Zeros if the system does not count them. Reads some files of /proc.
 ProcessTimes process_times();
 
 }  // namespace millrace

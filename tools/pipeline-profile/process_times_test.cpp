@@ -28,7 +28,7 @@ TEST(ProcessTimes, HoldWhatAnotherProgramTookOfTheCores) {
   EXPECT_GT(process_times().others - before.others, seconds_of(used.ru_utime) + seconds_of(used.ru_stime) - 0.1);
 }
 
-// What this process computes is in no other program: in any time, both together are no more than the cores.
+// Time of this process is not attributed to other programs: in any interval, both together are at most the cores.
 TEST(ProcessTimes, LeaveOutWhatThisProcessTakes) {
   const ProcessTimes before = process_times();
   const auto start = std::chrono::steady_clock::now();

@@ -14,7 +14,7 @@ double samples_of(const TelemetryEvent& done) {
   return 0;
 }
 
-// The images of steps, where there are steps: batches that were only read ahead do not count.
+// The images of steps if there are steps: batches that were only read ahead do not count.
 double images_of(const TelemetryEvent& done) {
   double images = 0;
   std::string step;
@@ -27,22 +27,22 @@ double images_of(const TelemetryEvent& done) {
   return images > 0 ? images : samples_of(done);
 }
 
-// When a device had computed the last images that images_of() counts; 0: it has computed none.
+// When a device had computed the last images in images_of(); 0 if it has computed none.
 double counted_at(const TelemetryEvent& done) {
   double at = 0;
   for (const StageTelemetry& stage : done.stages) at = std::max(at, stage.counted_at);
   return at;
 }
 
-// Images a second, from images that a device had just computed to images that it had just computed: looks come in the middle of
-// steps, of which there may be few.
+// Images per second, between two times at which a device had just computed images: measurements fall into the middle of steps, of
+// which there may be few.
 double image_rate(const TelemetryEvent& from, const TelemetryEvent& to) {
   const TelemetryEvent done = between(from, to);
   const double begin = counted_at(from), end = counted_at(to);
   return images_of(done) / (begin > 0 && end > begin ? end - begin : done.elapsed_seconds);
 }
 
-// How long a packet waits in front of the stage, at the slowest of its inputs.
+// How long a packet waits for the stage, at its slowest input.
 double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
   double wait = 0;
   for (const EdgeTelemetry& edge : done.edges) {
@@ -52,7 +52,7 @@ double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
   return wait;
 }
 
-// `whole`: the stage over the whole run: data stages may have done all of it before the first step was over.
+// `whole`: the stage over the whole run: data stages may have finished before the first step.
 Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, const TelemetryEvent& done) {
   Profile::Stage row;
   row.name = stage.replica >= 0 && done.devices.size() > 1 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
@@ -77,7 +77,7 @@ Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, 
   return row;
 }
 
-// Of what a device has done in so many seconds.
+// From a device's work in this many seconds.
 Profile::Device row_of(const DeviceTelemetry& device, double seconds, bool is_one_of_several) {
   Profile::Device row;
   row.name = is_one_of_several ? fmt::format("{}[{}]", device.name, device.replica) : device.name;
@@ -111,7 +111,7 @@ std::vector<Profile::Rank> ranks_of(const std::vector<Profile::Device>& devices)
   return rows;
 }
 
-// Stages in the order of the plan, which is that of a packet's way.
+// Stages in the order of the plan, a packet's path.
 std::vector<Profile::Part> path_of(const TelemetryEvent& done) {
   std::vector<Profile::Part> path;
   for (const StageTelemetry& stage : done.stages) {
@@ -122,7 +122,7 @@ std::vector<Profile::Part> path_of(const TelemetryEvent& done) {
   return path;
 }
 
-// What bounds the run when `changed` is out of the way; null: nothing that was measured.
+// What limits the run once `changed` does not; null if nothing measured does.
 const Capacity* next_of(const std::vector<Capacity>& all, const Capacity& changed) {
   const Capacity* least = nullptr;
   for (const Capacity& each : all) {
@@ -151,7 +151,7 @@ std::vector<Capacity> capacities(const TelemetryEvent& done, const Cores& cores)
   double of_sample = 0, device = 0;  // seconds of a data thread; of the slowest device
   for (const StageTelemetry& stage : done.stages) {
     if (stage.on_device || stage.busy_seconds <= 0 || stage.samples == 0) continue;
-    // Each by its own samples: a source may have read ahead all that was to be read before this was looked at.
+    // Each by its own samples: a source may have read everything ahead before the first measurement.
     const double of_one = static_cast<double>(stage.samples) / stage.busy_seconds;
     if (stage.threads == "io") {
       all.push_back({Capacity::Kind::io, fmt::format("[{}] on {} I/O threads", stage.name, done.io_threads),
@@ -199,9 +199,9 @@ std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& b
   }
   for (const Capacity& each : all) {
     const Capacity* const next = next_of(all, each);
-    if (next != nullptr && next->rate <= each.rate) continue;  // it bounds nothing
+    if (next != nullptr && next->rate <= each.rate) continue;  // it is not a limit
     const bool doubles = each.kind == Capacity::Kind::serial || each.kind == Capacity::Kind::device;
-    // Measured rates hold for the resource as it is: a change multiplies what is measured here.
+    // Measured rates hold for the current resource: a change multiplies them.
     const double factor = doubles ? 2 : 1 + each.of_one / each.rate;
     const double most = next == nullptr ? factor : next->rate / each.rate;
     add(change_of(each.kind), rate * std::min(factor, most), factor <= most ? "the same" : next->name);
@@ -239,7 +239,7 @@ void ProfileBuilder::hear(const DeviceTelemetry& device, double at) {
   const auto sum_of = [](const DeviceTelemetry& each) {
     return each.compute_seconds + each.copy_seconds + each.communication_seconds;
   };
-  if (!is_new && sum_of(device) <= sum_of(told.last)) return;  // nothing was told since
+  if (!is_new && sum_of(device) <= sum_of(told.last)) return;  // no news since
   told.last = device;
   told.last_at = at;
   if (!is_new && first_.step > 0) return;
@@ -257,7 +257,7 @@ std::vector<Profile::Device> ProfileBuilder::devices(const TelemetryEvent& done)
       continue;
     }
     const Told& told = found->second;
-    const bool was_told_once = told.last_at <= told.first_at;  // all of the run, as far as it was told
+    const bool was_told_once = told.last_at <= told.first_at;  // the whole run, as far as reported
     const double seconds = was_told_once ? told.last_at - (last_.elapsed_seconds - last_.seconds) : told.last_at - told.first_at;
     if (seconds <= 0) continue;
     rows.push_back(row_of(was_told_once ? told.last : between(told.first, told.last), seconds, are_several));
@@ -269,7 +269,7 @@ Profile ProfileBuilder::build(int cores, double part) const {
   Profile profile;
   if (looks_ == 0) return profile;
   const bool is_short = last_.step <= first_.step + 1 || last_.elapsed_seconds <= first_.elapsed_seconds;
-  TelemetryEvent begin;  // all of the run, where it has no more than a step
+  TelemetryEvent begin;  // the whole run, if it has only one step
   begin.elapsed_seconds = last_.elapsed_seconds - last_.seconds;
   const TelemetryEvent& from = is_short ? begin : first_;
   const TelemetryEvent done = between(from, last_);
@@ -287,7 +287,7 @@ Profile ProfileBuilder::build(int cores, double part) const {
   profile.rate /= part;
   for (Profile::Gain& gain : profile.gains) gain.rate /= part;
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
-    if (done.devices.empty() && last_.stages[s].packets == 0) continue;  // a stage of steps that were left out
+    if (done.devices.empty() && last_.stages[s].packets == 0) continue;  // a stage of skipped steps
     Profile::Stage row = row_of(done.stages[s], last_.stages[s], done);
     row.level = stages_[s].level / static_cast<double>(looks_);
     row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);

@@ -56,7 +56,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-constexpr std::array kKinds = {"unknown", "device", "data", "credit", "sums", "standstill"};  // as Bottleneck::Kind
+constexpr std::array kKinds = {"unknown", "device", "data", "credit", "sums", "standstill"};  // parallel to Bottleneck::Kind
 
 }  // namespace
 

@@ -10,8 +10,8 @@
 namespace millrace {
 namespace {
 
-// `seconds` of a run on two data threads and one I/O thread of a machine with eight cores: each second 100 images, of which
-// each takes `decode` seconds of a thread, and 6 ms of the device.
+// `seconds` of a run on two data threads and one I/O thread of a machine with eight cores: 100 images per second, each taking
+// `decode` seconds of a thread, and 6 ms of the device.
 TelemetryEvent after(double seconds, double decode, double waited_for_data) {
   const auto images = static_cast<std::uint64_t>(100 * seconds);
   TelemetryEvent event;
@@ -73,7 +73,7 @@ TEST(Profile, HasARowForEachStageWithWhatASampleTakes) {
   EXPECT_NEAR(found.stages.at(2).busy, 0.6, 1e-9);
 }
 
-// Steps of a second, in which a device computes for a tenth and waits for sums, and looks between them.
+// Steps of a second, in which a device computes for a tenth and waits for sums, with measurements between them.
 TEST(Profile, CountsStepsFromComputedToComputed) {
   ProfileBuilder builder;
   const auto look = [&](int steps, double computed, double now) {
@@ -95,7 +95,8 @@ TEST(Profile, ADeviceThatComputesIsNotIdle) {
   EXPECT_NEAR(device.idle, 0.4, 1e-9);
 }
 
-// Rank 1 tells of its device once in three looks, and so before the last one: a share of the time of rank 0 would be above 1.
+// Rank 1 reports its device once in three measurements, and so before the last one: relative to rank 0's time the share would
+// exceed 1.
 TEST(Profile, HasARowForEachRankWithSharesOfWhatItTold) {
   ProfileBuilder builder;
   DeviceTelemetry told;
@@ -103,7 +104,7 @@ TEST(Profile, HasARowForEachRankWithSharesOfWhatItTold) {
     TelemetryEvent event = after(look, 1e-3, 0);
     if (look % 3 == 0) {
       told.rank = 1;
-      told.compute_seconds = 0.9 * (look + 0.5);  // as it was when it was told, later than what rank 0 tells of itself
+      told.compute_seconds = 0.9 * (look + 0.5);  // at the time of the report, later than rank 0's own values
       told.communication_seconds = 0.1 * (look + 0.5);
     }
     event.devices.push_back(told);
@@ -148,7 +149,7 @@ TEST(Profile, PredictsByAmdahlsLawWhatAChangeWouldGive) {
   EXPECT_NE(text.find("\nWhat to do: raise `threads` of [run], which is 2; the process has 8 cores."), std::string::npos) << text;
 }
 
-// A device is busy with steps of an image each as with any others, and twice the device is not what they need.
+// A device is equally busy with steps of one image each, and twice the device does not help them.
 TEST(Profile, AdvisesALargerBatchWhereAStepHasFewImages) {
   Profile found;
   found.seconds = 10;

@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-constexpr char kResult = '=', kMistake = '!';  // the first byte of what a process says; a mistake's second one is its kind
+constexpr char kResult = '=', kMistake = '!';  // the first byte of a process's message; the second byte of an error is its kind
 
 void write_all(int file, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
@@ -37,7 +37,7 @@ std::string read_all(int file) {
 
 std::string mistake_text(const Error& error) { return {kMistake, static_cast<char>('0' + static_cast<int>(error.kind()))}; }
 
-// Of the process that was made, and of the ranks that it makes.
+// Runs in the new process, and in the ranks that it starts.
 void work_and_leave(int ranks, Leave leave, const std::function<std::string(Group*)>& work, int to) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::string said;
@@ -69,7 +69,7 @@ RankGroup::RankGroup(int processes) {
   try {
     group_.emplace(join_ranks(started_->place(), wishes, {}, true));
   } catch (const Error&) {
-    started_->end(0);  // those that still look for the others
+    started_->end(0);  // ranks that are still looking for the others
     throw;
   }
 }
@@ -81,7 +81,7 @@ RankGroup::RankGroup(const RankPlace& place, const RankWishes& wishes) {
 std::string run_apart(int ranks, Leave leave, const std::function<std::string(Group* group)>& work) {
   std::array<int, 2> ends{};
   if (::pipe(ends.data()) != 0) fail(ErrorKind::run, "no pipe to another process: {}", std::strerror(errno));
-  std::fflush(nullptr);  // else the copy would print it once more
+  std::fflush(nullptr);  // otherwise the copy would print it again
   const pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);

@@ -1,4 +1,4 @@
-// The processes that run a pipeline together: those that are made here, or that a launcher has started.
+// The processes that run a pipeline together: started here or by a launcher.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@ namespace millrace {
 
 class RankGroup {
  public:
-  // Makes `processes` - 1 copies of this process, each of which goes on from here. REQUIRES: there is one thread.
+  // Makes `processes` - 1 copies of this process, which continue from here. REQUIRES: there is one thread.
   explicit RankGroup(int processes);
-  // Joins those that were started elsewhere. Throws what join_ranks() does.
+  // Joins processes started elsewhere. Throws the errors of join_ranks().
   RankGroup(const RankPlace& place, const RankWishes& wishes);
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  Group* group() { return group_ ? &*group_ : nullptr; }  // null: this process is alone
+  Group* group() { return group_ ? &*group_ : nullptr; }  // null if this process is alone
   bool is_first() const { return !group_ || group_->rank() == 0; }
 
  private:
@@ -30,12 +30,11 @@ class RankGroup {
   std::optional<SocketGroup> group_;
 };
 
-// Ends this process at once; of main(), as nothing else may.
+// Ends this process at once; only main() may define it.
 using Leave = void (*)(int code);
 
-// What `work` returns on rank 0 of so many new processes, which end with it: threads and devices that one run has made are in no
-// other run's way then. Throws what `work` throws there, and Error(run) where the process was killed. REQUIRES: there is one
-// thread.
+// Returns the result of `work` on rank 0 of this many new processes, which end with it: its threads and devices cannot affect
+// other runs. Throws the exceptions of `work`, and Error(run) if the process was killed. REQUIRES: there is one thread.
 std::string run_apart(int ranks, Leave leave, const std::function<std::string(Group* group)>& work);
 
 }  // namespace millrace

@@ -67,19 +67,19 @@ std::string inside_text(const Profile& profile) {
                      reads ? "the disk or the network" : "a lock, a disk, or a processor that others use");
 }
 
-// One sample that takes far longer than others holds up its batch.
+// One slow sample delays its batch.
 std::string outlier_text(const Profile& profile) {
   constexpr double kFar = 20;
   for (const Profile::Stage& stage : profile.stages) {
     if (stage.name != profile.bottleneck.name || stage.p50 <= 0 || stage.p99 < kFar * stage.p50) continue;
-    if (stage.mean < 2 * stage.p50) continue;  // they are few, and take little
+    if (stage.mean < 2 * stage.p50) continue;  // they are few and fast
     return fmt::format(" Few samples take most of its time: half of them take {} at most, and one in a hundred {} or more.",
                        time_text(stage.p50), time_text(stage.p99));
   }
   return {};
 }
 
-// For which share of the time another device of this rank waits for sums, and the one that is named does not.
+// The share of the time in which another device of this rank waits for sums but the named one does not.
 double waits_of_others(const Profile& profile) {
   const auto named = static_cast<std::size_t>(profile.bottleneck.replica);
   if (profile.bottleneck.replica < 0 || named >= profile.devices.size()) return 0;
@@ -90,10 +90,10 @@ double waits_of_others(const Profile& profile) {
   return most - profile.devices[named].sums;
 }
 
-// What a reader does next, beside the changes whose gain is predicted. "": nothing is bound by anything.
+// The next step for the reader, in addition to changes with a predicted gain. "" if nothing is a limit.
 std::string advice(const Profile& profile) {
   constexpr double kLongWait = 0.2;
-  constexpr double kFewImages = 16;  // of a step on a device, below which the cost of starting its operations shows
+  constexpr double kFewImages = 16;  // per step and device; below this the launch cost of operations matters
   const auto stage = std::ranges::find(profile.stages, profile.bottleneck.name, &Profile::Stage::name);
   switch (profile.bottleneck.kind) {
     case Bottleneck::Kind::unknown: return {};

@@ -1,4 +1,4 @@
-// A profile as text, as JSON, and beside another one. Pure.
+// A profile as text, as JSON, and compared with another one. Pure.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace millrace {
 
-// A paragraph: how fast it is, what it waits for, and what would move it.
+// A paragraph: the speed, the bottleneck, and possible improvements.
 std::string summary(const Profile& profile);
-// The paragraph, the stages, the devices and the way of a step.
+// The paragraph, the stages, the devices and the path of a step.
 std::string report(const Profile& profile);
 
 std::string to_json(const Profile& profile);
-// Throws Error(data) that names `file`, for what to_json() has not written.
+// Throws Error(data), naming `file`, for text not written by to_json().
 Profile profile_from_json(std::string_view text, const std::string& file);
 
-// What differs: rate, bottleneck, and each stage and device that both have.
+// The differences: rate, bottleneck, and each stage and device in both.
 std::string comparison(const Profile& before, const Profile& after);
 
 }  // namespace millrace

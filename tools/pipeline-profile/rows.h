@@ -39,7 +39,7 @@ Json json_of(const std::vector<Row>& rows) {
   return json;
 }
 
-// Throws nlohmann's exceptions where a member is missing or is of another type.
+// Throws nlohmann's exceptions if a member is missing or has another type.
 template <class Row>
 Row row_of(const Json& json) {
   Row row;
@@ -53,7 +53,7 @@ std::vector<Row> rows_of(const Json& json) {
   return rows;
 }
 
-// A line with the names of the members, and one for each row. Texts have no commas.
+// A line with the members' names, and one for each row. Texts must not contain commas.
 std::string csv_of(const Json& rows, const std::vector<std::string>& names);
 template <class Row>
 std::string csv_of(const std::vector<Row>& rows) {

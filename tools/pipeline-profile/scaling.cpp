@@ -60,7 +60,7 @@ ScalingPoint point_of(const Calibration& measured) {
   return point;
 }
 
-// What a run is like that has so many replicas.
+// A run with a given number of replicas.
 struct RunSize {
   ScalingKind kind = ScalingKind::strong;
   int replicas = 1;
@@ -99,7 +99,7 @@ class ScalingRuns {
     return all;
   }
 
-  // The first size measured, with what it predicts of all. How fast a replica is on fewer of the host's cores is measured for it.
+  // Measures the first size and predicts all. Also measures a replica's speed on fewer of the host's cores.
   std::vector<ScalingPoint> predict(const std::vector<RunSize>& all) const {
     return rows_of<ScalingPoint>(Json::parse(run_apart(ranks_of(all.front()), question_.leave, [&](Group* group) {
       Calibration first = run(all.front(), group);
@@ -195,7 +195,7 @@ std::string points_text(const std::vector<ScalingPoint>& points, ScalingKind kin
   return fmt::format("{}\n{}", title_of(kind), table.text());
 }
 
-// When each run first had the accuracy.
+// When each run first reached the accuracy.
 std::string accuracy_text(const Scaling& scaling) {
   TextTable table({"scaling", ">replicas", ">batch", ">seconds", ">epochs", ">best accuracy", ">times as fast"}, 0);
   double of_first = 0;

@@ -16,18 +16,18 @@ namespace {
 
 using Then = std::function<void()>;
 
-// Threads that compute together: one on each of these cores. A single one may be free to move.
+// Threads that compute together, one on each of these cores. A single one may move.
 struct Runner {
-  std::vector<int> cores = {};                // where it runs, or ran last
-  const std::vector<int>* may_run = nullptr;  // rising; null: it stays
-  double first = 1, rest = 0;                 // how many threads want the first core, and each other one, on average
-  double ended = -1;                          // its last work
+  std::vector<int> cores = {};                // current or last cores
+  const std::vector<int>* may_run = nullptr;  // ascending; null: cannot move
+  double first = 1, rest = 0;                 // average number of threads that want the first core, and each other one
+  double ended = -1;                          // end of its last work
 };
 
-// What happens when. Waiting ends at a time. Work ends when its threads have got as much of their cores as they need.
+// The event queue. Waiting ends at a time. Work ends when its threads have received enough time of their cores.
 //
-// A thread that wakes goes to an idle core, or else to its last one, and stays there while it has work. A core that falls idle
-// takes one that waits on another core, and none that computes at this moment. So does Linux.
+// A thread that wakes goes to an idle core, or else to its last one, and stays there while it has work. An idle core takes a
+// thread that waits on another core, but none that is computing, as in Linux.
 class Clock {
  public:
   Clock(int cores, double other_threads, std::uint64_t seed)
@@ -37,7 +37,7 @@ class Clock {
   double busy() const { return busy_; }  // cores, summed over time
 
   void wait(double seconds, Then then) { push(waiting_, {now_ + seconds, next_++, std::move(then)}); }
-  // REQUIRES: the runner outlives its work, and has no other.
+  // REQUIRES: the runner outlives its work, and has no other work.
   void work(double seconds, Runner& runner, Then then) {
     const bool slept = runner.ended < now_;
     if (slept && runner.may_run != nullptr) runner.cores = {core_for(runner)};
@@ -45,7 +45,7 @@ class Clock {
     working_.push_back({seconds, &runner, std::move(then)});
   }
 
-  // To what happens next. False: nothing does.
+  // Advances to the next event. False if there is none.
   bool advance() {
     if (waiting_.empty() && working_.empty()) return false;
     Next next = find_next();
@@ -62,12 +62,12 @@ class Clock {
  private:
   struct Event {
     double at;
-    std::uint64_t number;  // what was asked for first comes first
+    std::uint64_t number;  // earlier requests come first
     Then then;
     friend bool operator<(const Event& a, const Event& b) { return a.at != b.at ? a.at > b.at : a.number > b.number; }
   };
   struct Work {
-    double left;  // seconds, with cores of its own
+    double left;  // seconds on its own cores
     Runner* runner;
     Then then;
   };
@@ -103,7 +103,7 @@ class Clock {
   }
   struct Next {
     double at;
-    std::size_t work;  // which ends; as many as there are: waiting ends
+    std::size_t work;  // index of the work that ends; the number of works: waiting ends
   };
   Next find_next() {
     find_level();
@@ -115,7 +115,7 @@ class Clock {
     return waiting_.empty() || next.at <= waiting_.front().at ? next : Next{waiting_.front().at, working_.size()};
   }
 
-  // True: a thread has moved.
+  // True if a thread has moved.
   bool give_to_idle_cores() {
     bool has_moved = false;
     for (const int core : std::exchange(emptied_, {})) {
@@ -123,7 +123,7 @@ class Clock {
     }
     return has_moved;
   }
-  // From the core that has most to do. One of its threads computes, and is not taken.
+  // From the busiest core. One of its threads computes, and is not taken.
   bool take_for(int idle) {
     std::vector<Runner*> there;
     for (const Work& work : working_) {
@@ -143,7 +143,7 @@ class Clock {
     return true;
   }
 
-  // Other programs take the cores that have least to do: up to this many threads on each.
+  // Other programs take the least busy cores: up to this many threads on each.
   void find_level() {
     level_ = 0;
     if (others_ <= static_cast<double>(load_.size()) - busy_cores_) return;  // there is an idle core for each
@@ -160,7 +160,7 @@ class Clock {
     }
   }
   double threads_on(int core) const { return std::max({1.0, load(core), level_}); }
-  // How much longer it takes: for a part of its time the first thread computes alone, and for the rest all wait for the slowest.
+  // The factor by which it slows down: part of the time the first thread computes alone, otherwise all wait for the slowest.
   double slowness(const Runner& runner) const {
     const double alone = threads_on(runner.cores.front());
     double slowest = alone;
@@ -188,9 +188,9 @@ class Clock {
     then();
   }
 
-  static constexpr double kNothing = 1e-9;  // threads, by which sums are rounded
-  std::vector<double> load_;                // threads of ours that want each core
-  std::vector<int> emptied_;                // cores, since time last passed
+  static constexpr double kNothing = 1e-9;  // threads; covers rounding of sums
+  std::vector<double> load_;                // our threads that want each core
+  std::vector<int> emptied_;                // cores, since time last advanced
   int busy_cores_ = 0;
   const double others_;
   double now_ = 0, busy_ = 0, level_ = 0;
@@ -201,7 +201,7 @@ class Clock {
   std::uniform_real_distribution<double> chance_;
 };
 
-// Factors around 1 that are never negative: logarithms are normal.
+// Factors around 1 that are never negative: log-normal.
 class Spread {
  public:
   explicit Spread(std::uint64_t seed) : random_(seed) {}
@@ -223,7 +223,7 @@ struct Threads {
   }
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
-  Runner& take() {  // the one that has slept for the shortest time
+  Runner& take() {  // the one that has slept the shortest
     Runner& taken = *idle.back();
     idle.pop_back();
     return taken;
@@ -302,7 +302,7 @@ class Feed {
   double busy_ = 0;
 };
 
-// The data threads: a chunk stays on one as long as no serial stage is taken by another.
+// The data threads: a chunk stays on one unless another holds a serial stage.
 class DataThreads {
  public:
   DataThreads(const SimulatedData& data, Clock& clock, Spread& spread)
@@ -313,7 +313,7 @@ class DataThreads {
   void add(Chunk chunk) {
     post([this, chunk](Runner& thread) { run(chunk, 0, thread); });
   }
-  // Work of a step, which the next thread takes that is free. `then` follows.
+  // A step's work for the next free thread; `then` follows.
   void add_first(double seconds, Then then) {
     ready_.push_front([this, seconds, then = std::move(then)](Runner& thread) {
       const double began = clock_.now();
@@ -367,7 +367,7 @@ class DataThreads {
     }
     run_serial(chunk, stage, thread);
   }
-  // REQUIRES: the stage is taken for this chunk.
+  // REQUIRES: this chunk holds the stage.
   void run_serial(Chunk chunk, std::size_t stage, Runner& thread) {
     work(chunk, data_.stages[stage].seconds, thread, [this, chunk, stage, &thread] {
       Serial& serial = serial_[stage];
@@ -427,7 +427,7 @@ class Steps {
     ended(chunk.step);
     feed_.home();
   }
-  const std::vector<double>& ends() const { return ends_; }  // of steps, as they ended
+  const std::vector<double>& ends() const { return ends_; }  // ends of steps
   double busy() const { return busy_; }                      // devices, summed over time
 
  private:
@@ -438,7 +438,7 @@ class Steps {
   };
   struct Device {
     double seconds = 0;  // for its share
-    Runner team;         // where it computes on the host's cores
+    Runner team;         // if it computes on the host's cores
     bool busy = false;
     double began = 0, factor = 1;
     std::deque<std::uint64_t> submitted;
@@ -479,10 +479,10 @@ class Steps {
     device.busy = true;
     device.began = clock_.now();
     device.factor = spread_.factor(step_.spread);
-    if (++states_[step].begun == devices_.size()) feed_.home();  // all have taken in their shares
+    if (++states_[step].begun == devices_.size()) feed_.home();  // all have ingested their shares
     compute(replica, step, 0);
   }
-  // All of its threads compute for as much of the time as keeps as many busy on average as were.
+  // All of its threads compute for the fraction of time that keeps the measured average busy.
   Runner team_of(std::size_t replica) const {
     const auto most = static_cast<double>(step_.cores.front().size());
     const double together = most > 1 ? std::clamp((step_.device_threads - 1) / (most - 1), 0.0, 1.0) : 1;
@@ -544,9 +544,9 @@ class Steps {
   DataThreads& threads_;
   std::vector<SimulatedBucket> buckets_;
   std::vector<Device> devices_;
-  Runner adder_;                           // of gradients, on the host's cores
-  std::map<std::uint64_t, State> states_;  // of steps that are under way
-  std::deque<Sum> sums_;                   // the first one is being made
+  Runner adder_;                           // sums gradients on the host's cores
+  std::map<std::uint64_t, State> states_;  // current steps
+  std::deque<Sum> sums_;                   // the first one is in progress
   std::uint64_t next_ = 0;
   bool token_is_home_ = true;
   std::vector<double> ends_;

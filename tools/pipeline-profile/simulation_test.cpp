@@ -5,7 +5,7 @@
 namespace millrace {
 namespace {
 
-// Nothing waits but for what a test makes slow.
+// Nothing waits unless a test makes it slow.
 SimulatedGraph free_graph() {
   SimulatedGraph graph;
   graph.cores = 16;
@@ -21,7 +21,7 @@ TEST(Simulation, OfOneSlowStageIsThreadsByItsTime) {
   SimulatedGraph graph = free_graph();
   graph.data.stages.front().seconds = 2e-3;
   EXPECT_RATE(graph, 4 / 2e-3);
-  graph.data.spread = 0.5;  // chunks of other sizes even out over batches that are under way
+  graph.data.spread = 0.5;  // chunks of other sizes average out over the current batches
   EXPECT_NEAR(rate(graph) / (4 / 2e-3), 1, 0.05);
   graph.data.stages.front().serial = true;
   EXPECT_RATE(graph, 1 / 2e-3);
@@ -48,7 +48,7 @@ TEST(Simulation, OfASlowDeviceIsItsBatchesByTheTimeOfOne) {
 TEST(Simulation, HidesSumsBehindTheComputationOfOtherBuckets) {
   SimulatedGraph graph = free_graph();
   graph.step = {.replicas = 2, .sample_seconds = 2e-3, .buckets = {{0.5, 20e-3}, {1, 4e-3}}};
-  EXPECT_RATE(graph, 64 / (64e-3 + 4e-3));  // only the last sum is waited for
+  EXPECT_RATE(graph, 64 / (64e-3 + 4e-3));  // only the last sum causes a wait
   graph.step.buckets = {{0.5, 60e-3}, {1, 4e-3}};
   EXPECT_RATE(graph, 64 / (32e-3 + 60e-3 + 4e-3));
 }
@@ -59,7 +59,7 @@ TEST(Simulation, SharesTheCoresAmongAllThatCompute) {
   graph.data.threads = 2;
   graph.data.stages.front().seconds = 1e-3;
   graph.step = {.replicas = 1, .device_threads = 2, .cores = {{0, 1}}, .sample_seconds = 1e-3};
-  EXPECT_RATE(graph, 2 / (1e-3 + 2 * 1e-3));  // seconds of cores for a sample: of a data thread, of two of the device
+  EXPECT_RATE(graph, 2 / (1e-3 + 2 * 1e-3));  // core seconds per sample: one of a data thread, two of the device
   EXPECT_NEAR(simulate(graph).core_busy, 1, 0.02);
   graph.other_threads = 4;  // other programs take their part
   EXPECT_LT(rate(graph), 0.55 * 2 / 3e-3);
@@ -74,8 +74,8 @@ SimulatedGraph two_cores(int data_threads, double step_seconds) {
   return graph;
 }
 
-// The other replica ends first. Then its core takes the data thread if that waits at this moment, which it does every second
-// time: so the data thread has half a core for 1.5 times a step's time.
+// The other replica ends first. Its core then takes the data thread if that is waiting, which it is every second time: so the
+// data thread has half a core for 1.5 times a step's time.
 TEST(Simulation, OfOneDataThreadLeavesACoreIdleBesideAReplicaThatStays) {
   EXPECT_RATE(two_cores(1, 20e-3), 32 / (32e-3 + 0.75 * 20e-3));
   EXPECT_RATE(two_cores(1, 10e-3), 32 / (32e-3 + 0.75 * 10e-3));
@@ -106,13 +106,13 @@ TEST(Simulation, KeepsDataThreadsOnTheCoresThatTheyHave) {
   graph.data.stages.front().seconds = 2e-3;
   graph.data.cores = {3, 7};
   EXPECT_RATE(graph, 2 / 2e-3);
-  graph.other_threads = 14;  // other programs have the other cores
+  graph.other_threads = 14;  // other programs use the other cores
   EXPECT_RATE(graph, 2 / 2e-3);
   graph.other_threads = 32;
-  EXPECT_RATE(graph, 4 / 2e-3 / (36.0 / 16));  // four threads of ours, and as many on each core
+  EXPECT_RATE(graph, 4 / 2e-3 / (36.0 / 16));  // four of our threads, and equally many on each core
 }
 
-// With one batch, the data stages stand still while the device takes it in, and the device while it is filled.
+// With one batch, the data stages stop while the device ingests it, and the device stops while it is filled.
 TEST(Simulation, OfTooFewBatchesAddsUpWhatCouldGoOnTogether) {
   SimulatedGraph graph = free_graph();
   graph.data.stages.front().seconds = 1e-3;

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kFigure = "accuracy";
 
-// Stops the run when it has learned enough. The run calls it on one thread.
+// Stops the run when it reaches the accuracy. The run calls it on one thread.
 class AccuracyWatch final : public RunObserver {
  public:
   AccuracyWatch(double wanted, bool validates) : wanted_(wanted), validates_(validates) {}
@@ -49,7 +49,7 @@ class AccuracyWatch final : public RunObserver {
   const bool validates_;
   RunControl* control_ = nullptr;
   double begin_ = 0;
-  std::string graph_;  // the first one that counts an accuracy
+  std::string graph_;  // the first one with an accuracy
   std::vector<Validation> validations_;
 };
 

@@ -1,4 +1,4 @@
-// Trains a pipeline until validation has reached an accuracy, and writes nothing.
+// Trains a pipeline until validation reaches an accuracy, without writing files.
 #pragma once
 
 #include <vector>
@@ -13,8 +13,8 @@ struct Validation {
   double accuracy = 0;  // from 0 to 1
 };
 
-// All validations until the first one that reaches `accuracy`, or until the file's last epoch; of a file without a graph that
-// validates, the means of epochs. On other ranks than 0: none. Throws Error(usage) where nothing counts an accuracy.
+// All validations until the first one that reaches `accuracy`, or until the file's last epoch; without a validation graph, the
+// means of epochs. Empty on ranks other than 0. Throws Error(usage) if nothing measures an accuracy.
 std::vector<Validation> train_to_accuracy(const ProfiledFile& what, const Registry& registry, double accuracy, Group* group);
 
 }  // namespace millrace

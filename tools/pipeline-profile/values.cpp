@@ -22,7 +22,7 @@ std::string without_blanks(std::string_view text) {
   return begin == std::string_view::npos ? std::string() : std::string(text.substr(begin, end - begin + 1));
 }
 
-// A number of one of these units.
+// A number with one of these units.
 template <std::size_t N>
 std::optional<double> value_in(const std::string& text, const std::array<Unit, N>& units) {
   double number = 0;

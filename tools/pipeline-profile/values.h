@@ -15,6 +15,6 @@ std::pair<std::string, std::string> split_setting(std::string_view option, std::
 double count_value(const std::string& what, const std::string& text);      // a whole number of at least 1
 double factor_value(const std::string& what, const std::string& text);     // "2x", "0.5x"; above 0
 double time_value(const std::string& what, const std::string& text);       // "20ms", "5us", "1s": seconds
-double bandwidth_value(const std::string& what, const std::string& text);  // "100Gb/s", "25GB/s": bytes a second
+double bandwidth_value(const std::string& what, const std::string& text);  // "100Gb/s", "25GB/s": bytes per second
 
 }  // namespace millrace

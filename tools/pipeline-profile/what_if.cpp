@@ -16,11 +16,11 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kParts = 5;      // of a measurement: the machine's unrest lasts longer than a window
-constexpr double kNineOfTen = 1.645;   // standard deviations of a normal distribution to both sides
-constexpr double kRunToRun = 0.043;    // standard deviation of runs of one file: tools/bench/README.md
-constexpr double kPerDoubling = 0.03;  // of the band, for each doubling or halving of the rate
-constexpr int kMostCores = 4096;       // that are simulated
+constexpr std::size_t kParts = 5;      // per measurement: noise of the machine lasts longer than a window
+constexpr double kNineOfTen = 1.645;   // standard deviations of a normal distribution to both sides for 90 %
+constexpr double kRunToRun = 0.043;    // standard deviation between runs of one file: tools/bench/README.md
+constexpr double kPerDoubling = 0.03;  // added to the band per doubling or halving of the rate
+constexpr int kMostCores = 4096;       // limit of the simulation
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
 constexpr std::array kSpeeds = {"device", "storage"};
@@ -70,19 +70,19 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   return change;
 }
 
-// A replica on another number of threads. For a part of its time all its threads compute, and for the rest one does while the
-// others sleep, as Amdahl's law has it: how many were runnable on average says how large that part is. Of one thread it says
-// nothing; then all of the work is taken to be divided.
+// A replica on another number of threads. By Amdahl's law, all its threads compute for part of the time, and one alone for the
+// rest: the average number of runnable threads yields that part. With one thread it is unknown; then all of the work is assumed
+// divisible.
 void divide_replica(SimulatedStep& step, double threads_before, double threads) {
   const double together = threads_before > 1 ? std::clamp((step.device_threads - 1) / (threads_before - 1), 0.0, 1.0) : 1;
   const double longer = 1 - together + together * threads_before / threads;
   step.sample_seconds *= longer;
   step.fixed_seconds *= longer;
-  step.device_threads /= longer;  // the work stays
+  step.device_threads /= longer;  // the work stays the same
 }
 
-// On cores of the host: how many of them each replica and the data stages have, as a run shares them out. `is_known`: how fast a
-// replica is there was measured.
+// On the host's cores: distributes them among replicas and data stages like a run. `is_known`: a replica's speed there was
+// measured.
 void share_host(ChangedGraph& to, const RunFacts& facts, bool is_known) {
   SimulatedGraph& graph = to.graph;
   share_cores_of(graph, facts.threads_are_chosen);
@@ -93,8 +93,8 @@ void share_host(ChangedGraph& to, const RunFacts& facts, bool is_known) {
   to.doubt *= std::pow(std::max(threads / before, before / threads), 0.2);
 }
 
-// Steps were measured alone, as they are asked for and as they are: by what they become slower or faster, they do in a run as
-// well. False: they were not measured.
+// Steps were measured alone, in the requested and the current form: the ratio applies to a run as well. False if they were not
+// measured.
 bool take_measured_steps(SimulatedGraph& graph, const std::optional<StepShare>& asked, const RunFacts& facts) {
   const std::vector<StepsAlone>& all = facts.devices.alone;
   const auto found = std::ranges::find_if(all, [&](const StepsAlone& each) { return asked && each.share == *asked; });
@@ -108,10 +108,10 @@ bool take_measured_steps(SimulatedGraph& graph, const std::optional<StepShare>& 
   return true;
 }
 
-// Sums over more replicas than were measured: their cost is in no step that was. On the host's processor a thread reads and
-// writes all replicas' gradients.
+// The cost of sums over more replicas than were measured, which no measured step contains. On the host's processor one thread
+// reads and writes all replicas' gradients.
 double sum_seconds(double bytes, int replicas, const DeviceFacts& devices) {
-  constexpr double kMemoryBandwidth = 5e9;  // bytes a second of one thread
+  constexpr double kMemoryBandwidth = 5e9;  // bytes per second of one thread
   if (devices.network) return all_reduce_time(bytes, 1, replicas, *devices.network).seconds();
   return devices.threads > 0 ? 2 * replicas * bytes / kMemoryBandwidth : all_reduce_time(bytes, replicas, 1, {}).seconds();
 }
@@ -127,13 +127,13 @@ void add_sums(SimulatedGraph& graph, const DeviceFacts& devices) {
 void change_image(double side, const RunFacts& facts, ChangedGraph& to) {
   const double pixels = std::pow(side / facts.image_side, 2);
   to.graph.step.sample_seconds *= pixels;
-  // The first stage decodes whole files and makes an image of them: its work follows the pixels by a part that is not known.
+  // The first stage decodes whole files and makes an image of them: an unknown part of its work is proportional to the pixels.
   std::vector<SimulatedStage>& stages = to.graph.data.stages;
   for (std::size_t s = 0; s < stages.size(); ++s) stages[s].seconds *= s == 0 ? std::sqrt(pixels) : pixels;
   to.doubt *= std::pow(std::max(pixels, 1 / pixels), 0.25);
 }
 
-// Files of fewer pixels are smaller, and are decoded sooner.
+// Files with fewer pixels are smaller and decode faster.
 void change_files(double side, const RunFacts& facts, ChangedGraph& to) {
   const double pixels = std::min(1.0, side * side * 4 / 3 / facts.source_pixels);  // photographs are 4 : 3
   to.graph.data.read_seconds *= pixels;
@@ -169,7 +169,7 @@ std::uint64_t steps_for(const SimulatedGraph& graph) {
   return std::clamp<std::uint64_t>(kChunks / chunks, 40, 200);
 }
 
-// In which their true mean lies nine times of ten, to both sides of theirs: Student's distribution. REQUIRES: 2 to kParts values.
+// Half the 90 % interval of the mean, by Student's distribution. REQUIRES: 2 to kParts values.
 double band_of_mean(const std::vector<double>& values) {
   static constexpr std::array<double, kParts - 1> kStudent = {6.31, 2.92, 2.35, 2.13};
   double sum = 0, squares = 0;
@@ -300,7 +300,7 @@ Prediction Predictor::predict(const Question& question) const {
   const ChangedGraph asked = changed(question, facts_, today_);
   const Simulated answer = simulate(asked.graph, 1, steps_);
   std::vector<double> answers;
-  double errors = 0;  // of the simulation, squared
+  double errors = 0;  // squared errors of the simulation
   for (const Part& part : parts_) {
     const ChangedGraph again = changed(question, facts_, part.graph);
     answers.push_back(part.measured * simulate(again.graph, 1, steps_).images_per_second / part.simulated);
@@ -309,7 +309,7 @@ Prediction Predictor::predict(const Question& question) const {
   Prediction found;
   const double gain = answer.images_per_second / simulated_;
   found.images_per_second = measured_ * gain;
-  // The run that is asked about has as much unrest as the one that was measured.
+  // The predicted run has as much noise as the measured one.
   const double noise = std::sqrt(2) * band_of_mean(answers) / std::max(found.images_per_second, 1e-9);
   const double known = std::hypot(noise, kNineOfTen * std::sqrt(errors), kNineOfTen * kRunToRun);
   const double band = known + kPerDoubling * std::abs(std::log2(std::max(gain, 1e-9))) + (asked.doubt - 1);

@@ -84,7 +84,7 @@ TEST(WhatIf, KeepsWhatAStepCostsWhateverItsBatch) {
   Calibration whole = calibration(), half = calibration();
   half.facts.batch = 32;
   for (Window& window : whole.windows) window.device_seconds = window.steps * (10e-3 + 64 * 0.25e-3);
-  for (Window& window : half.windows) window.device_seconds = 2 * window.steps * (10e-3 + 32 * 0.25e-3);  // steps of half a batch
+  for (Window& window : half.windows) window.device_seconds = 2 * window.steps * (10e-3 + 32 * 0.25e-3);  // half a batch
   whole.facts.devices.fixed_share = fixed_share_of(whole, half);
   EXPECT_NEAR(whole.facts.devices.fixed_share, 10.0 / 26, 1e-6);
   EXPECT_NEAR(answer(whole, "threads=8,decode=8x,batch=256").images_per_second, 256 / (10e-3 + 64e-3), 100);
@@ -98,17 +98,16 @@ TEST(WhatIf, DividesAReplicaByTheThreadsThatItKeptBusy) {
     window.seconds = window.device_seconds = 64 * window.steps * 1e-3;
     for (Window::Stage& stage : window.stages) stage.busy *= 1e-3, stage.computing *= 1e-3;
     window.data = window.io = {1e-6, 0};
-    window.device = {1.2 * window.device_seconds, 0};  // two threads, of which one sleeps for most of the time
+    window.device = {1.2 * window.device_seconds, 0};  // two threads, one of which sleeps most of the time
   }
   EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 1000 * 2 / 1.2, 40);
   EXPECT_EQ(asked_share(parse_question("replicas=2", measured.facts), measured.facts), (StepShare{2, 2, 64}));
-  // Both were measured alone: threads that wait for each other may compute while they do.
+  // Both were measured alone: threads that wait for each other may compute meanwhile.
   measured.facts.devices.alone = {{{2, 1, 64}, 0.8e-3, 1.2}, {{2, 2, 64}, 0.4e-3, 1}};
   EXPECT_NEAR(answer(measured, "replicas=2").images_per_second, 4000, 120);
 }
 
-// What one data thread of 1 ms an image and two replicas of 1.44 ms measure on two cores. They wait for each other, and for
-// nobody else.
+// The measurement of one data thread of 1 ms per image and two replicas of 1.44 ms on two cores. They only wait for each other.
 Calibration one_thread_beside_two_replicas() {
   Calibration measured{facts(), {}};
   measured.facts.cores = 2, measured.facts.threads = 1, measured.facts.batch = 32, measured.facts.chunk = 1;
@@ -136,7 +135,7 @@ TEST(WhatIf, TakesThreadsOfOursThatWaitForEachOtherForNoOtherPrograms) {
 
 TEST(WhatIf, TakesNoMoreOfTheCoresForStagesThanDataThreadsHad) {
   Calibration measured = calibration(0.5);
-  for (Window& window : measured.windows) window.stages[1].computing = window.stages[1].busy;  // one packet in many was looked at
+  for (Window& window : measured.windows) window.stages[1].computing = window.stages[1].busy;  // one packet in many was measured
   EXPECT_NEAR(graph_of(measured.facts, measured.windows).data.stages.front().seconds, kDecode, 1e-5);
   for (Window& window : measured.windows) window.stages[1].computing = 0.1 * window.stages[1].busy;
   EXPECT_NEAR(graph_of(measured.facts, measured.windows).data.stages.front().seconds, kDecode, 1e-5);

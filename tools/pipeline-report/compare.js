@@ -1,5 +1,5 @@
 "use strict";
-// Several runs in one page. Text of a run is only ever set as text.
+// Several runs in one page. Text of a run is only set as text.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = new View();
@@ -20,14 +20,14 @@ function sortBy(column) {
   const isText = runs.every((run) => run.numbers[column] === null);
   order = [...runs].sort((a, b) => {
     const x = a.numbers[column], y = b.numbers[column];
-    if (!isText && (x === null || y === null)) return (x === null) - (y === null); // what has no number comes last
+    if (!isText && (x === null || y === null)) return (x === null) - (y === null); // entries without a number come last
     const less = isText ? a.row[column].localeCompare(b.row[column]) : x - y;
     return descending ? -less : less;
   });
   showFigures();
 }
 
-// Of each figure its best number; undefined where nothing is better than another, and for the time, which is short where a run failed.
+// The best value of each metric; undefined if none is better, and for the time, which is short if a run failed.
 const best = data.figures.headings.map((_, column) => {
   const numbers = runs.map((run) => run.numbers[column]).filter((n) => n !== null);
   if (column < 3 || column >= data.measured - 1 || new Set(numbers).size < 2) return undefined;

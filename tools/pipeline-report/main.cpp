@@ -1,4 +1,4 @@
-// pipeline-report: what runs have left in their folders, beside each other.
+// pipeline-report: compares runs by the files in their folders.
 #include <fmt/format.h>
 
 #include <string>
@@ -19,10 +19,10 @@ int report(int argc, char** argv) {
   std::string sort, html;
   std::vector<std::string> named;
   Arguments arguments("pipeline-report", "RUN... [options]",
-                      "Prints the figures of runs beside each other, and what differs in their pipeline files.\n"
-                      "RUN is the folder of a run, or one with several, as runs/NAME is.");
-  arguments.option("--sort", "FIGURE", "the best first by this figure: accuracy, validate.loss, seconds, name", sort)
-      .option("--html", "FILE", "also writes a page that lays their curves over each other", html);
+                      "Compares the metrics of runs, and their pipeline files.\n"
+                      "RUN is a run's folder, or one that holds several, such as runs/NAME.");
+  arguments.option("--sort", "FIGURE", "best first by this metric: accuracy, validate.loss, seconds, name", sort)
+      .option("--html", "FILE", "also write a page with all curves overlaid", html);
   if (!arguments.read(argc, argv, named)) return 0;
   if (named.empty()) fail(ErrorKind::usage, "the folder of a run is needed; see pipeline-report --help");
   std::vector<RunRecord> runs;

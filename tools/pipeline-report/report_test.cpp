@@ -66,7 +66,7 @@ TEST_F(Report, PutsTheBestFirst) {
   }
 }
 
-// "lossy" holds "loss", and its recall is no loss. A figure of one class has a column where it is asked for.
+// "lossy" contains "loss", but its recall is not a loss. A metric of one class has a column on request.
 TEST_F(Report, SortsByWhatTheRunSaysIsBetter) {
   const std::string kinds = R"("higher_is_better":["accuracy","recall.lossy"],"details":["recall.lossy"])";
   const auto line = [&](double recall) {
@@ -138,7 +138,7 @@ TEST_F(Report, ListsARunOnceHoweverItIsNamed) {
 }
 
 // "9 s" is shorter than "1 min 40 s", and the best of a mean absolute error is the least. The columns are run, state, steps,
-// accuracy, loss and mae of validation, the loss of training, images a second and the time.
+// accuracy, loss and mae of validation, the loss of training, images per second and the time.
 TEST_F(Report, GivesItsPageNumbersToSortBy) {
   write("a", "0.1", 0.25, R"({"event":"validate","graph":"validate","step":3,"mae":2}
 {"event":"end","step":3,"elapsed_seconds":100})");

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kSmoothing = 20;  // steps
 
-// What an event has besides its figures.
+// Keys of an event that are not metrics.
 const std::set<std::string> kNoFigures = {
     "event",          "epoch", "step",   "elapsed_seconds", "graph", "samples",  "best_step", "seconds",     "stream_hash",
     "resident_bytes", "seed",  "epochs", "first_step",      "steps", "replicas", "signal",    "bad_samples", "images_per_second"};
@@ -31,7 +31,7 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "metrics.jsonl", ignored);
 }
 
-// Nothing for what is no number. null stands for a number that was not finite.
+// Empty if it is not a number. null stands for a non-finite number.
 std::optional<double> number_of(const Json& value) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
@@ -41,7 +41,7 @@ class Reader {
  public:
   explicit Reader(RunRecord& run) : run_(run) {}
 
-  // Throws Json::exception for a field of another type than it should have. `step`: of the line, as the run counts it today.
+  // Throws Json::exception for a field of the wrong type. `step`: of the line, in the run's current count.
   void read(const Json& line, std::uint64_t step) {
     step_ = step;
     const std::string event = line.value("event", "");
@@ -68,8 +68,8 @@ class Reader {
       if (number && !kNoFigures.contains(name)) plot("train." + name, run_.step, *number, kSmoothing);
     }
   }
-  // Validation is drawn where it was, and the best weights' where these are from, unless a point is there already. An epoch's
-  // figures stand in the table alone, since its steps are drawn.
+  // A validation is plotted at its step, and that of the best weights at theirs, unless a point exists already. An epoch's
+  // metrics are only in the table, since its steps are plotted.
   void take(const Json& line, const std::string& graph, bool draws) {
     run_.step = step_;
     note(line, "higher_is_better", graph, run_.higher_is_better);
@@ -93,7 +93,7 @@ class Reader {
   void end(const Json& line) {
     run_.step = step_;
     const bool was_stopped = stopped_ || line.contains("signal");
-    // A pass of --graph is no step of training.
+    // A pass of --graph is not a training step.
     const bool evaluates = !was_stopped && run_.step == 0 && !run_.figures.empty();
     run_.state = evaluates ? "evaluation" : was_stopped || run_.step < run_.steps ? "stopped" : "done";
   }
@@ -106,7 +106,7 @@ class Reader {
   }
 
   RunRecord& run_;
-  std::uint64_t step_ = 0;  // of the line that is read
+  std::uint64_t step_ = 0;  // step of the current line
   bool stopped_ = false;
 };
 
@@ -146,7 +146,8 @@ RunRecord read_run(const fs::path& folder) {
 
 namespace {
 
-// A run; else the runs in a folder; else those in its folders, as in `runs`. Sorted. `latest` is a link to one of them.
+// The folder itself if it is a run; else the runs in it; else those in its subfolders, as in `runs`. Sorted. `latest` is a link
+// to one of them.
 std::vector<fs::path> runs_in(const fs::path& folder, int levels) {
   if (is_run(folder)) return {folder};
   std::vector<fs::path> folders, found;
@@ -170,7 +171,7 @@ std::vector<fs::path> runs_in(const fs::path& folder, int levels) {
 
 std::vector<fs::path> run_folders(const std::vector<std::string>& named) {
   std::vector<fs::path> folders;
-  std::set<fs::path> known;  // a pattern such as runs/photos/* has a run and `latest`, which leads to it
+  std::set<fs::path> known;  // a pattern such as runs/photos/* matches a run and `latest`, which links to it
   for (const std::string& name : named) {
     const std::vector<fs::path> found = runs_in(name, 2);
     if (found.empty()) fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);

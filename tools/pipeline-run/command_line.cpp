@@ -17,70 +17,65 @@
 namespace millrace {
 namespace {
 
-// Options that are read further once all of them are known.
+// Options that are parsed further once all are known.
 struct Words {
   std::string from, hash = "stream", processes = "1", verify, predict, trace;
   bool resume = false;
 };
 
 Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) {
-  return arguments
-      .flag("--check", "check all but the images, which are listed; print shapes and memory bounds, and stop", line.check)
-      .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", line.overrides)
+  return arguments.flag("--check", "check everything except image contents; print shapes and memory bounds, and stop", line.check)
+      .repeated("--set", "KEY=VALUE", "set a key of the file: --set train.batch.size=64", line.overrides)
       .option("--epochs", "N", "--set run.epochs=N", line.shorts.epochs)
-      .option("--batch", "N", "the training graph's batch size: --set train.batch.size=N", line.shorts.batch)
-      .option("--lr", "RATE", "its learning rate: --set train.optimizer.learning_rate=RATE, or .initial of a schedule",
+      .option("--batch", "N", "training batch size: --set train.batch.size=N", line.shorts.batch)
+      .option("--lr", "RATE", "learning rate: --set train.optimizer.learning_rate=RATE, or .initial of a schedule",
               line.shorts.rate)
       .option("--name", "NAME", "--set run.name=NAME", line.shorts.name)
       .option("--devices", "D", "instead of run.devices: auto, gpu, 0,1, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
               line.options.devices)
-      .option("--processes", "N", "start N ranks on this machine, which share its devices, to the same bits (1)", words.processes)
+      .option("--processes", "N", "start N ranks on this machine, which share its devices; same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
-      .option(
-          "--weights", "FILE",
-          "start from these weights (safetensors, or .pth of PyTorch; a URL; the best or else the last ones of a run's folder) "
-          "instead of network.weights; with a run's folder and --graph, FILE is the run's own",
-          line.options.weights)
+      .option("--weights", "FILE",
+              "initial weights (safetensors, or PyTorch .pth; a URL; the best, else last, of a run's folder) instead of "
+              "network.weights; with a run's folder and --graph, FILE is the run's own",
+              line.options.weights)
       .option("--predict", "IMAGES",
-              "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as the run of "
-              "--weights "
-              "validated",
+              "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as in the "
+              "validation of --weights",
               words.predict)
-      .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
+      .option("--out", "FOLDER", "with --predict: folder for predictions (predictions)", line.out)
       .option("--labels", "WHAT",
-              "with --predict: figures too, against labels or numbers of the images (path, column, shards), or a folder of label "
-              "images or of pictures to be made",
+              "with --predict: also metrics, against labels or numbers of the images (path, column, shards), or a folder of "
+              "label or target images",
               line.labels)
       .flag("--strict",
-            "with --predict: nothing is predicted where an image is unlike those of the training, in size, channels, bits or "
-            "levels; "
+            "with --predict: predict nothing if an image differs from the training images in size, channels, bits or levels; "
             "exit code 3",
             line.strict)
       .option("--from", "E[:S]",
-              "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
+              "start at epoch E, or its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
 
 Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .flag("--resume",
-            "resume from the newest checkpoint of the run whose folder is given too, or of the newest run; or from the "
-            "checkpoint whose folder is given; without FILE, as the pipeline in that folder says",
+            "resume from the newest checkpoint of the given run folder or of the newest run, or from the given checkpoint "
+            "folder; without FILE, with that folder's pipeline",
             words.resume)
-      .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
-                line.options.resume.allow_change)
-      .option("--verify", "N",
-              "with --resume: first read the last N batches before the checkpoint again, and compare their hashes", words.verify)
-      .option("--explain-nan", "RUN",
-              "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", line.explain)
+      .repeated("--allow-change", "KEY", "with --resume: allow a new value of this key", line.options.resume.allow_change)
+      .option("--verify", "N", "with --resume: first reread the last N batches before the checkpoint, and compare their hashes",
+              words.verify)
+      .option("--explain-nan", "RUN", "repeat the run's steps, and name the first layer with numbers that are not finite",
+              line.explain)
       .option("--rescue", "FOLDER",
-              "weights and the last checkpoint go there when the run's folder does not take them at the end; exit code 1",
+              "folder for weights and the last checkpoint if the run's folder cannot be written at the end; exit code 1",
               line.options.folders.rescue);
 }
 
 constexpr const char* kAnyPort = "127.0.0.1:0";
 
-// "0.0.0.0:8080", and no file: what stands after --page is the page's address or the pipeline.
-// A port alone is none, and is told so.
+// "0.0.0.0:8080", and not a file: the word after --page is the page's address or the pipeline. A port alone is not an address,
+// and is reported.
 bool is_address(std::string_view text) {
   const std::string_view port = text.substr(text.rfind(':') + 1);
   return !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
@@ -88,24 +83,23 @@ bool is_address(std::string_view text) {
 
 Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
-      .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
-              line.overfit)
+      .option("--overfit", "N",
+              "train on N batches until the loss falls to a tenth, at most 200 steps; exit code 1 if it does not", line.overfit)
       .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", line.find_rate)
-      .option("--picture", "FILE.png", "with --find-rate: also draws the losses over the rates", line.picture)
-      .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
+      .option("--picture", "FILE.png", "with --find-rate: also draw the losses over the rates", line.picture)
+      .option("--hash", "WHAT", "contents of stream hashes: stream, samples and draws; pixels, also the network's input",
               words.hash)
       .flag("--compare-data",
-            "read all samples before the first step: ranks must hold the same bytes, and a resumed run those of before",
+            "read all samples before the first step: ranks must hold the same bytes, and a resumed run the same as before",
             line.options.compare_data)
       .option("--trace", "FILE[:FIRST-LAST]",
-              "writes what each thread and device did, for ui.perfetto.dev; of these steps alone, numbered from 1", words.trace)
-      .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
-            line.options.guard)
+              "write a trace of threads and devices, for ui.perfetto.dev; only of these steps, from 1", words.trace)
+      .flag("--guard", "detect writes outside samples' slots after each stage, and name the stage and sample", line.options.guard)
       .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
-      .option_or("--page", "ADDRESS:PORT", "show the run in a browser, at the address that is printed: observe.page.address",
-                 kAnyPort, is_address, line.page)
-      .flag("--top", "curves, stages, queues and devices on the terminal, instead of a line of progress: observe.top", line.top)
-      .flag("--quiet", "only warnings, bad samples, and what was asked for on standard error: observe.console.quiet", line.quiet);
+      .option_or("--page", "ADDRESS:PORT", "show the run in a browser, at the printed address: observe.page.address", kAnyPort,
+                 is_address, line.page)
+      .flag("--top", "curves, stages, queues and devices on the terminal, instead of the progress line: observe.top", line.top)
+      .flag("--quiet", "only warnings, bad samples and requested output on standard error: observe.console.quiet", line.quiet);
 }
 
 // "3" or "3:120".
@@ -117,8 +111,8 @@ StartingPoint starting_point(const std::string& text) {
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 
-// The folder of a run among the arguments that are no options; "": there is none. Of two arguments one is meant to be it: the one
-// that is no file either.
+// The folder of a run among the other arguments; "" if there is none. Of two arguments, the one that is not a file either must be
+// it.
 std::string take_folder(std::vector<std::string>& arguments) {
   std::error_code ignored;
   auto found = std::ranges::find_if(arguments, [&](const auto& each) { return std::filesystem::is_directory(each, ignored); });
@@ -132,7 +126,7 @@ std::string take_folder(std::vector<std::string>& arguments) {
   return folder;
 }
 
-// To arguments that look as if --set had lost them.
+// Advice for arguments that look like values without --set.
 std::string hint_of_set(const std::vector<std::string>& files) {
   const auto found = std::ranges::find_if(files, [](const std::string& each) { return each.find('=') != each.npos; });
   if (found == files.end()) return {};
@@ -153,13 +147,13 @@ std::string hint_of_set(const std::vector<std::string>& files) {
        files.empty() ? "" : fmt::format(": '{}'", fmt::join(files, "', '")), hint_of_set(files));
 }
 
-// A shell's pattern, runs/photos/*/weights.safetensors, names what an option has taken once more: by `latest`, which leads there.
+// A shell's pattern, runs/photos/*/weights.safetensors, repeats an option's value through `latest`, which links to it.
 void drop_named_twice(std::vector<std::string>& arguments, const std::string& taken) {
   std::error_code ignored;
   std::erase_if(arguments, [&](const std::string& each) { return std::filesystem::equivalent(each, taken, ignored); });
 }
 
-// `whole`: no option asks for a part of a run, or for several processes.
+// `whole`: no option requests a part of a run, or several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
     fail(ErrorKind::usage, "{} belongs to --predict IMAGES", !line.out.empty() ? "--out" : line.strict ? "--strict" : "--labels");
@@ -197,7 +191,7 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
   return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
 }
 
-// What a command that goes on with the run, or explains it, has to say again: all that the run's results depend on.
+// The options that a command which continues or explains the run must repeat: all that affect its results.
 std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
   std::vector<std::string> again = {program};
   if (line.says_file.empty()) again.push_back(line.file);

@@ -1,4 +1,4 @@
-// What the command line asks of pipeline-run.
+// Parses pipeline-run's command line.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 namespace millrace {
 
 struct CommandLine {
-  RunOptions options;                  // as far as the command line says them
+  RunOptions options;                  // as far as the command line sets them
   std::string file;                    // the pipeline; "": that of `predict`
-  std::string says_file;               // the option whose run has left it; "": it was named
-  std::vector<std::string> overrides;  // of the file, as --set takes them
-  ShortOptions shorts;                 // further ones, once the file is read
-  std::vector<std::string> predict;    // images; empty: none are predicted
-  bool strict = false;                 // images unlike those of the training are not predicted
-  std::string out, labels;             // the folder of predictions, and what they are compared with
+  std::string says_file;               // the option whose run provides it; "": it was named
+  std::vector<std::string> overrides;  // overrides of the file, as for --set
+  ShortOptions shorts;                 // more of them, once the file is read
+  std::vector<std::string> predict;    // images; empty: no predictions
+  bool strict = false;                 // refuses images unlike those of the training
+  std::string out, labels;             // the folder of predictions, and what to compare them with
   std::string overfit, explain, picture;
-  std::string page;          // where it is served; empty: there is none
+  std::string page;          // its address; empty: no page
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   RankWishes ranks;
@@ -34,7 +34,7 @@ struct CommandLine {
   bool tries() const { return find_rate || !overfit.empty(); }
 };
 
-// Nothing where --help or --version was asked for and answered. Throws Error(usage).
+// Empty after --help or --version. Throws Error(usage).
 std::optional<CommandLine> read_command_line(int argc, char** argv);
 
 }  // namespace millrace

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPipeline = "pipeline.toml";
 
-// The option that names the folder, and the folder.
+// The option that names a run's folder, and the folder.
 struct NamedRun {
   std::string option, folder;
 };
@@ -30,7 +30,7 @@ NamedRun named_run(const CommandLine& line) {
   return measures ? NamedRun{"--weights", line.options.weights} : NamedRun{};
 }
 
-// Runs lie in runs/NAME/TIME; a checkpoint in RUN/checkpoints/step-..., or elsewhere in NAME/TIME/step-... "": they were moved.
+// Runs are in runs/NAME/TIME; a checkpoint in RUN/checkpoints/step-..., or elsewhere in NAME/TIME/step-... "" if they were moved.
 std::string name_of_run(const fs::path& folder) {
   std::error_code ignored;
   for (fs::path each = fs::canonical(folder, ignored); each.has_relative_path(); each = each.parent_path()) {

@@ -1,4 +1,4 @@
-// The pipeline that a run has left in its folder, for command lines that name the folder and no file.
+// Uses the pipeline in a run's folder, for command lines that name the folder instead of a file.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// Takes it for --resume RUN, --explain-nan RUN, and --weights RUN with --graph. The run keeps its name. False: the command line
-// names no folder. Throws Error(usage) for a folder that holds no pipeline.
+// For --resume RUN, --explain-nan RUN, and --weights RUN with --graph. The run keeps its name. False if the command line names no
+// folder. Throws Error(usage) for a folder without a pipeline.
 bool take_file_of_run(CommandLine& line);
 
-// What to write in place of the only argument that is no option, where it is the folder of a run; "": it is none.
+// The command to use instead if the only argument, apart from options, is a run's folder; "" if it is not.
 std::string advice_for_folder(const std::string& argument);
 
 }  // namespace millrace

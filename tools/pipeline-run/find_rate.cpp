@@ -15,7 +15,7 @@ namespace millrace {
 namespace {
 
 constexpr double kLowestRate = 1e-7, kHighestRate = 10;
-constexpr std::size_t kEvery = 5;  // steps from one line of the table to the next
+constexpr std::size_t kEvery = 5;  // steps between lines of the table
 
 std::string shown(double loss) { return std::isnan(loss) ? "nan" : fmt::format("{:.4g}", loss); }
 
@@ -26,7 +26,7 @@ FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
   if (!drawing::can_draw()) fail(ErrorKind::usage, "--picture needs cairo and FriBidi, and this build was made without them");
   if (!picture_.ends_with(".png")) fail(ErrorKind::usage, "--picture makes a PNG file: '{}' should end in .png", picture_);
   try {
-    const OutputFile trial(picture_);  // nothing is left of it
+    const OutputFile trial(picture_);  // removed afterwards
   } catch (Error& error) {
     throw error.in("--picture");
   }

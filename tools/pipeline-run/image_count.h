@@ -1,4 +1,4 @@
-// How many images a prediction was made of, and how many it could not use.
+// Counts a prediction's images, and those that it could not use.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace millrace {
 
-// Listens to one run after the other. To be asked when they are over.
+// Observes one run after the other; read it when they are over.
 class ImageCount final : public RunObserver {
  public:
-  std::size_t passes() const { return passes_; }  // that were whole
+  std::size_t passes() const { return passes_; }  // complete ones
   double used() const { return used_; }
   std::uint64_t bad() const { return bad_; }
-  const std::string& first_bad() const { return first_bad_; }  // its name, and why
+  const std::string& first_bad() const { return first_bad_; }  // its name, and the reason
 
   void pass(const PassEvent& event) override {
     ++passes_;

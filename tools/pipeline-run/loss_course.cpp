@@ -7,12 +7,12 @@
 namespace millrace {
 namespace {
 
-constexpr double kGoal = 10;           // times smaller than the first loss
-constexpr double kFar = 10;            // times larger; a network may come back from less
-constexpr std::size_t kFarSteps = 20;  // in a row
-constexpr double kGrown = 1.5;         // times the first loss
-constexpr double kMoved = 0.03;        // share of the first loss: the same images differ by about as much, augmented again
-constexpr double kAsGood = 0.02;       // share of the loss of guessing
+constexpr double kGoal = 10;           // factor below the first loss
+constexpr double kFar = 10;            // factor above it; a network may recover from less
+constexpr std::size_t kFarSteps = 20;  // consecutive
+constexpr double kGrown = 1.5;         // factor of the first loss
+constexpr double kMoved = 0.03;        // fraction of the first loss: re-augmented images differ by about this much
+constexpr double kAsGood = 0.02;       // fraction of the loss of guessing
 
 }  // namespace
 

@@ -17,7 +17,7 @@ LossCourse course_of(const std::vector<double>& losses, std::size_t batches = 1,
   return course;
 }
 
-// From one loss to another over 200 steps, the faster the larger `steepness`; single ones differ by `noise`.
+// From one loss to another over 200 steps, faster with larger `steepness`; single ones vary by `noise`.
 std::vector<double> losses_between(double first, double last, double steepness, double noise = 0) {
   std::vector<double> losses;
   for (int step = 0; step < 200; ++step) {
@@ -34,7 +34,7 @@ TEST(LossCourse, LearnsToATenthOfTheFirstLoss) {
   EXPECT_TRUE(course_of({2, 0.3, 0.1, 0.1}, 3).learned());
 }
 
-// Dropout of 0.999 in front of the last layer: the first loss is huge, and another is as large as of guessing.
+// Dropout of 0.999 before the last layer: the first loss is huge, and another equals that of guessing.
 TEST(LossCourse, AHugeFirstLossIsNoExcuse) {
   EXPECT_FALSE(course_of({29.25, 14, 2.303, 2.772}).learned());
   EXPECT_TRUE(course_of({29.25, 14, 2.772, 0.2}).learned());

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t kMostImages = 1000;  // more classes have an image each of the first ones alone
+constexpr std::int64_t kMostImages = 1000;  // with more classes only the first ones have an image
 
 }  // namespace
 

@@ -24,7 +24,7 @@ TEST(LossOfGuessing, IsThatOfOutputsThatPreferNoClass) {
   EXPECT_NEAR(guess("pixel_cross_entropy", 32), std::log(32), 1e-5);
   EXPECT_NEAR(guess("pixel_cross_entropy", 3, weights), std::log(3), 1e-6);
   EXPECT_NEAR(guess("pixel_binary_cross_entropy", 4), std::log(2), 1e-6);
-  const double shared = 2.0 / 4, both = 1 + 4.0 / 4, smooth = 1;  // of each of four classes
+  const double shared = 2.0 / 4, both = 1 + 4.0 / 4, smooth = 1;  // sum over four classes
   EXPECT_NEAR(guess("dice", 4), 1 - (shared + smooth) / (both + smooth), 1e-6);
   EXPECT_EQ(guess("mean_squared_error", 4), -1);
   EXPECT_EQ(guess("cross_entropy", 1), -1) << "it is 0";

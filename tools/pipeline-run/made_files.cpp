@@ -19,7 +19,7 @@ MadeFiles::~MadeFiles() {
     }
     try {
       std::ofstream(made.path, std::ios::binary) << *made.before;
-    } catch (...) {  // an error is on its way already
+    } catch (...) {  // another error is being thrown
     }
   }
   for (auto folder = folders_.rbegin(); folder != folders_.rend(); ++folder) fs::remove(*folder, ignored);  // if it is empty

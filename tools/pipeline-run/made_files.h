@@ -1,4 +1,4 @@
-// Files that a program makes before it knows whether anything comes of them.
+// Files that a program writes before it knows whether it succeeds.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// Without keep() the files that were written are taken back, and so are the folders that were made for them; what was there
-// before is there again. Errors of write(): storage, naming the file. Not thread-safe.
+// Without keep(), removes the written files and the folders made for them, and restores previous contents. Errors of write():
+// storage, naming the file. Not thread-safe.
 class MadeFiles {
  public:
   MadeFiles() = default;
@@ -18,16 +18,16 @@ class MadeFiles {
   ~MadeFiles();
 
   void write(const std::filesystem::path& path, const std::string& text);
-  bool has(const std::filesystem::path& path) const;  // as write() was given it; of files that are not kept yet
+  bool has(const std::filesystem::path& path) const;  // the path given to write(); for files that are not kept yet
   void keep();
 
  private:
   struct Made {
     std::filesystem::path path;
-    std::optional<std::string> before;  // what the file held; nothing: there was none
+    std::optional<std::string> before;  // previous contents; empty if there was no file
   };
   std::vector<Made> files_;
-  std::vector<std::filesystem::path> folders_;  // the outer ones first
+  std::vector<std::filesystem::path> folders_;  // outer ones first
 };
 
 }  // namespace millrace

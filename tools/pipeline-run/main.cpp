@@ -50,14 +50,14 @@ std::int64_t batches_of(const std::string& overfit) {
   }
 }
 
-// Null: the run is no trial.
+// Null if the run is not a trial.
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
   return std::make_shared<Overfit>(batches_of(line.overfit));
 }
 
-// False: there are none. They change the graph that will run; where --graph names none, that is said later.
+// False if there are none. They change the graph that will run; an invalid --graph is reported later.
 bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& line) {
   const GraphPlan* const graph = line.options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(line.options.graph);
   if (options.first().empty() || graph == nullptr) return false;
@@ -98,7 +98,7 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
   return pipeline;
 }
 
-// With --quiet too: nothing else says that the run was stopped.
+// Also with --quiet: nothing else reports that the run was stopped.
 void say_how_to_resume(const Ended& result) {
   if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
@@ -114,7 +114,7 @@ void say_where(const CommandLine& line, const Ended& result) {
   say_how_to_resume(result);
 }
 
-// What a trial has found, and its exit code.
+// Prints a trial's result and returns its exit code.
 int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
   const auto say = [&](const std::string& text) {
     line.json ? print_to_stderr("{}", text) : fmt::print("{}", terminal_text(text));
@@ -128,7 +128,7 @@ int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
   return trial.succeeded() ? 0 : 1;
 }
 
-// `speaks`: this process prints what all of them would.
+// `speaks`: this process prints for all of them.
 void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
                bool speaks) {
   const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
@@ -144,7 +144,7 @@ void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry
   });
 }
 
-// The exit code. `begins`: called before the pipeline runs.
+// Returns the exit code. `begins`: called before the pipeline runs.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
           const std::function<void(PreparedRun&)>& begins = {}) {
   if (line.check) {
@@ -173,7 +173,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   return result.not_finite ? exit_code(ErrorKind::run) : 0;
 }
 
-// At the end of a prediction that was not stopped. Throws Error(data) where no image could be used.
+// At the end of a prediction that was not stopped. Throws Error(data) if no image could be used.
 void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
   if (images.bad() == 0) return;
   if (images.used() == 0) {
@@ -185,7 +185,7 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
                   images.bad() == 1 ? "it" : "them");
 }
 
-// --strict: all images of all pipelines are looked at before anything is written.
+// --strict: checks all images of all pipelines before anything is written.
 void require_like_training(CommandLine& line, const std::vector<std::string>& files, const Registry& registry) {
   RunOptions options = line.options;
   options.only_check = true;
@@ -204,7 +204,7 @@ void require_like_training(CommandLine& line, const std::vector<std::string>& fi
   }
 }
 
-// The exit code. `made` are files that say what is run.
+// Returns the exit code. `made`: files that describe the run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
       {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
@@ -221,7 +221,7 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
-      // What is wrong with stages that write is said before anything is kept.
+      // Errors of stages that write are reported before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();
       if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
@@ -241,13 +241,13 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   return worst;
 }
 
-// The program's own way out, beside the end of main().
+// The program's own exit, in addition to the end of main().
 void leave(int code) {
   LastWords::none();
   _exit(code);
 }
 
-// --predict: pipelines that are made take the place of one that was named, and run one after the other.
+// --predict: generated pipelines replace a named one, and run one after the other.
 int predict(CommandLine& line, const Registry& registry) {
   Activity activity;
   const SignalWatch signals(activity, leave);
@@ -261,17 +261,17 @@ int predict(CommandLine& line, const Registry& registry) {
   return run_predictions(line, registry, made);
 }
 
-// What a call can report is no reason to end the training: `pipeline-run --json | head` ends the reader, and a file that may grow
-// no more (ulimit -f) is a full disk.
+// Errors that a call can report must not end the training: `pipeline-run --json | head` ends the reader, and a file size limit
+// (ulimit -f) acts like a full disk.
 void ignore_signals_of_files() {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-// Mistakes in the file are said once, so it is loaded before ranks are started.
+// Mistakes in the file are reported once, so it is loaded before ranks are started.
 int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& registry, const std::shared_ptr<Trial>& trial,
               Pipeline& pipeline) {
-  StartedRanks started(line.processes, line.ranks);  // before any thread is made
+  StartedRanks started(line.processes, line.ranks);  // before any thread starts
   const RankPlace place = line.processes > 1 ? started.place() : launched;
   Activity activity;
   const SignalWatch signals(activity, leave);
@@ -300,12 +300,12 @@ int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& regi
       prepared.audience.warn_once(mistake);
     });
   } catch (Error& error) {
-    constexpr int kPatience = 4;  // seconds for the others, which were told; one that is frozen does not hear it
+    constexpr int kPatience = 4;  // seconds for the others, which were notified; a frozen one cannot react
     if (group) group->leave(&error);
     const int signal = started.end(kPatience);
     if (signal != 0 && error.kind() == ErrorKind::peer) return 128 + signal;
     if (place.rank == 0) throw;
-    if (line.processes > 1 && error.kind() == ErrorKind::usage) return exit_code(error.kind());  // rank 0 says the same
+    if (line.processes > 1 && error.kind() == ErrorKind::usage) return exit_code(error.kind());  // rank 0 reports the same
     throw error.in(fmt::format("rank {}", place.rank));
   }
 }
@@ -325,7 +325,7 @@ int run(CommandLine& line) {
       return predict(line, registry);
     }
     trial = chosen_trial(line);
-    if (line.draws) line.options.hooks.observer = std::make_shared<ScreenWatch>();  // a trial prints for itself
+    if (line.draws) line.options.hooks.observer = std::make_shared<ScreenWatch>();  // a trial prints its own output
     pipeline = load(line, registry, trial, place.ranks > 1);
   } catch (const Error& mistake) {
     if (place.ranks == 1) throw;

@@ -33,7 +33,7 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
          graph.name, batch.name, size ? found(*size) : "not written");
   }
   std::vector<std::string> overrides = common_overrides(pipeline);
-  for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
+  for (const StagePlan& stage : graph.stages) {  // an epoch has few steps here, and schedules count epochs
     const Value* rate = stage.type->takes_optimizer ? stage.table.find("learning_rate") : nullptr;
     if (!rate || rate->kind() != Value::Kind::table) continue;
     const Value* initial = rate->find("initial");
@@ -77,7 +77,7 @@ void Overfit::check(const PreparedRun& prepared) {
 
 void Overfit::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
-  if (!loss || over()) return;  // steps under way may still come
+  if (!loss || over()) return;  // pending steps may still arrive
   course_.add(*loss);
   for (const auto& [name, value] : event.scalars) {
     if (name == "learning_rate") rate_ = value;
@@ -89,7 +89,7 @@ std::string Overfit::progress() const {
   return course_.steps() == 0 ? "" : fmt::format("loss {:.4g}, at first {:.4g}", course_.last(), course_.first());
 }
 
-// What the losses of steps show that have not learned.
+// The result if the steps have not learned.
 std::string Overfit::failure_reason() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;

@@ -1,4 +1,4 @@
-// --overfit: whether a network can learn a few batches by heart, and why it may not.
+// --overfit: checks whether a network can memorise a few batches, and reports why it may not.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// The main graph sees so many batches again and again, until the mean loss of a pass over them is LossCourse::goal(), losses
-// diverge, or one is not finite.
+// The main graph repeats this many batches, until the mean loss of a pass over them is LossCourse::goal(), losses diverge, or one
+// is not finite.
 class Overfit final : public Trial {
  public:
   // REQUIRES: 1 to kMostBatches.
@@ -20,7 +20,7 @@ class Overfit final : public Trial {
   static constexpr std::int64_t kMostBatches = kMostSteps / kLeastPasses;
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
-  // Also label smoothing and mixed images: they keep the loss above a floor, which no network can learn away.
+  // Also removes label smoothing and mixed images, which put a floor under the loss.
   void shorten(Pipeline& pipeline) const override;
   void check(const PreparedRun& prepared) override;
   std::uint64_t most_steps() const override { return kMostSteps; }
@@ -36,7 +36,7 @@ class Overfit final : public Trial {
 
   const std::size_t batches_;
   LossCourse course_;
-  double rate_ = 0;  // of the last step
+  double rate_ = 0;  // in the last step
 };
 
 }  // namespace millrace

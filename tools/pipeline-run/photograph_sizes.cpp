@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "network/load.h"
 #include "stages/data_line.h"
 
@@ -16,10 +17,10 @@ namespace millrace {
 namespace {
 
 struct Seen {
-  ImageShape shape, file;  // empty: it cannot be read
+  ImageShape shape, file;  // empty if unreadable
   std::string url;
   bool in_archive = false;
-  std::string cause;  // that it cannot be read
+  std::string cause;  // why it is unreadable
 };
 
 Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
@@ -27,7 +28,8 @@ Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
   try {
     line.load(key, DataLine::Depth::decoded, sample);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::storage) throw;
+    const bool is_of_file = error.kind() == ErrorKind::storage && url_scheme(sample.url) == "file";  // and not of a server
+    if (error.kind() != ErrorKind::data && !is_of_file) throw;
     return {{}, {}, sample.url, !sample.member.empty(), error.what()};
   }
   if (sample.fault) return {{}, {}, sample.url, !sample.member.empty(), sample.fault->cause};
@@ -62,7 +64,7 @@ class SizeCheck {
   SizeCheck(const InferenceRecipe& recipe, const Registry& registry)
       : recipe_(recipe), registry_(registry), validated_(build(recipe.document, recipe.network)) {}
 
-  // Why it cannot be; nothing: it can.
+  // Why the size is impossible; empty if it is possible.
   std::optional<std::string> problem(std::int64_t height, std::int64_t width) {
     const ImageShape shape{static_cast<int>(height), static_cast<int>(width), static_cast<int>(number("channels"))};
     const SizedNetwork sized = at_size(recipe_, shape);
@@ -79,7 +81,7 @@ class SizeCheck {
     return fmt::format("its output would be {}, and should be {}", to_string(output), size_text(times * height, times * width));
   }
 
-  // The nearest smaller size that can be, in words; each side alone, beside that of validation.
+  // Describes the nearest smaller possible size; each side on its own, with the other from validation.
   std::string advice(std::int64_t height, std::int64_t width) {
     constexpr std::int64_t kFarthest = 64;
     const auto nearest = [&](std::int64_t side, auto&& fits) {

@@ -27,11 +27,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Bad samples that a run may have: an image that cannot be read costs the others nothing.
+// Bad samples allowed in a run: an unreadable image does not affect the others.
 constexpr std::int64_t kAnyNumber = 1'000'000'000;
 
 struct Sink {
-  std::string type, key, name;  // the key that says where it writes, and what it writes there; "": the stage names it
+  std::string type, key, name;  // the key of its output path, and the path; "": the stage chooses it
 };
 
 Sink sink_of(const InferenceRecipe& recipe, const std::string& weights) {
@@ -43,8 +43,8 @@ Sink sink_of(const InferenceRecipe& recipe, const std::string& weights) {
        recipe.output);
 }
 
-// Takes out what --set says in its place: a value that the user chose is not the recipe's, and may be larger. Then the reason
-// that was found where the weights were written may hold no more; what does is found again.
+// Removes values replaced by --set: a value that the user chose is not the recipe's, and may be larger. The reason found when the
+// weights were written may no longer hold; valid ones are found again.
 void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& overrides) {
   constexpr std::string_view kGraph = "predict.";
   for (const std::string& override : overrides) {
@@ -62,7 +62,7 @@ void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& over
   }
 }
 
-// `measures`: its loss is needed too. No file says what is run that was not looked at.
+// `measures`: its loss is needed too. Ensures that no unchecked file determines what runs.
 InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
                           const Registry& registry) {
   const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
@@ -82,7 +82,7 @@ InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::
        weights);
 }
 
-// The loss takes numbers from 0 to 1, as binary_cross_entropy does: they say whether an image has a label.
+// True if the loss takes numbers from 0 to 1, like binary_cross_entropy: they state whether an image has a label.
 bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
   const Value* const named = recipe.measure.kind() == Value::Kind::text ? &recipe.measure : recipe.measure.find("type");
   const bool is_text = named != nullptr && named->kind() == Value::Kind::text;
@@ -90,18 +90,18 @@ bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
   return loss != nullptr && loss->info->numbers.has_value();
 }
 
-// The stage that compares the network's result with what is right.
+// The stage that compares the network's result with the truth.
 std::string comparison_of(const InferenceRecipe& recipe, const Registry& registry) {
   if (restores(recipe)) return "write_quality";
   if (recipe.output != "numbers") return "write_evaluation";
   return predicts_labels(recipe, registry) ? "write_label_scores" : "write_regression";
 }
 
-// One pipeline, and the files that belong to it.
+// One pipeline and its files.
 struct Part {
-  std::string suffix;                // of its files: "-360x480"; "": there is no other
+  std::string suffix;                // suffix of its files: "-360x480"; "" if it is the only one
   const SizeGroup* group = nullptr;  // its images; null: all, at the size of validation
-  bool listed = false;               // they stand in a list of their own
+  bool listed = false;               // they have a separate list
 };
 
 class Prediction {
@@ -185,7 +185,7 @@ class Prediction {
     return table;
   }
 
-  // At another size a batch has as many pixels as in validation, but one image at least.
+  // At another size a batch has about as many pixels as in validation, but at least one image.
   Value batch_size() const {
     if (recipe_.batch <= 0) return Value("auto");
     if (part_.group == nullptr) return Value(recipe_.batch);
@@ -246,14 +246,14 @@ class Prediction {
     return table;
   }
 
-  // Of the network's numbers; null: not known, as where the file meant another layer's.
+  // Names of the network's numbers; null if unknown, such as when the file meant another layer's.
   const Value* names_of(const Network& network) const {
     const Value* const names = names_of_numbers(recipe_);
     const std::int64_t numbers = network.layers.back().output.elements();
     return names != nullptr && static_cast<std::int64_t>(names->array().size()) == numbers ? names : nullptr;
   }
 
-  // For picture = "labels": of each class the first value that label images had for it.
+  // For picture = "labels": the first label image value of each class.
   void add_label_values(Value& table) const {
     const Value* const ids = recipe_.target.find("ids");
     if (ids == nullptr || ids->kind() != Value::Kind::array) return;
@@ -276,7 +276,7 @@ class Prediction {
 
 std::string size_of(const SizeGroup& group) { return fmt::format("{}x{}", group.shape.height, group.shape.width); }
 
-// Each size has a list of its images, which names neither members of shards nor targets.
+// Each size has a list of its images, which cannot name members of shards or targets.
 void refuse_several_sizes(const std::vector<SizeGroup>& groups, bool compared) {
   const bool packed = std::any_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; });
   if (!packed && !compared) return;
@@ -287,7 +287,7 @@ void refuse_several_sizes(const std::vector<SizeGroup>& groups, bool compared) {
               : "with --labels, put the images of each size into a folder of their own, or leave out --labels");
 }
 
-// Pictures of several runs lie in one folder.
+// Several runs write their pictures to one folder.
 void refuse_equal_names(const std::vector<SizeGroup>& groups) {
   std::set<std::string> stems;
   for (const SizeGroup& group : groups) {
@@ -301,7 +301,7 @@ void refuse_equal_names(const std::vector<SizeGroup>& groups) {
   }
 }
 
-// Each size of photographs is a pipeline of its own.
+// Each size of photographs has its own pipeline.
 std::vector<std::string> write_sizes(const PredictRequest& request, const PredictedImages& images, const InferenceRecipe& recipe,
                                      const Registry& registry, MadeFiles& files) {
   std::vector<SizeGroup> groups;
@@ -312,7 +312,7 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Predic
         group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
   for (const SizeGroup& group : groups) check_size(recipe, group, registry);
-  // Images of one size can share a batch: the stage that decodes them has to know it.
+  // Images of one size can share a batch: the decoding stage must know the size.
   const auto write = [&](const Part& part) {
     return Prediction(request, images, with_stated_size(recipe, part.group->file, registry), part, registry).write(files);
   };
@@ -324,7 +324,7 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Predic
   return made;
 }
 
-// Which columns of a list hold the numbers.
+// The list columns with the numbers.
 void require_names_of_numbers(const PredictRequest& request, const InferenceRecipe& recipe) {
   constexpr std::string_view kKey = "predict.read.numbers=";
   const bool are_said = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });

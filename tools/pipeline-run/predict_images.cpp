@@ -27,19 +27,19 @@ bool is_there(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-// read_tar knows patterns of its own, and numbers of shards in braces.
+// read_tar has its own patterns, and shard numbers in braces.
 bool is_pattern_of_shards(const std::string& name) {
   return name.find_first_of("*?[{") != std::string::npos && name.find(".tar") != std::string::npos;
 }
 
-// What a shell would have made of the pattern, sorted.
+// A shell's expansion of the pattern, sorted.
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
   if (pattern.find_first_of("*?[{") == std::string::npos) return {};
   glob_t found{};
   std::vector<std::string> files;
   if (::glob(pattern.c_str(), GLOB_BRACE, nullptr, &found) == 0) {
     for (std::size_t i = 0; i < found.gl_pathc; ++i) {
-      if (is_there(found.gl_pathv[i])) files.emplace_back(found.gl_pathv[i]);  // braces alone fit names that are not there
+      if (is_there(found.gl_pathv[i])) files.emplace_back(found.gl_pathv[i]);  // braces alone match missing names
     }
   }
   ::globfree(&found);
@@ -58,7 +58,7 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   fail(ErrorKind::usage, "--predict: {} of {} names lead nowhere, and nothing was predicted:{}", missing.size(), names, text);
 }
 
-// Below which images lie: the folder itself, or that of a file.
+// The folder that contains the images: the folder itself, or a file's.
 fs::path folder_of(const std::string& data) {
   std::error_code ignored;
   return fs::is_regular_file(data, ignored) ? fs::path(data).parent_path() : fs::path(data);
@@ -87,7 +87,7 @@ bool is_image_file(const std::string& path) {
 std::string list_of(const std::vector<std::string>& paths) {
   std::string text = "file_name\r\n";
   for (const std::string& path : paths) {
-    text += '"';  // bytes as they are: append_csv() would write text
+    text += '"';  // raw bytes: append_csv() would convert to text
     for (const char byte : path) text.append(byte == '"' ? 2 : 1, byte);
     text += "\"\r\n";
   }
@@ -113,14 +113,14 @@ std::vector<std::string> named_images(const std::vector<std::string>& names) {
     for (const std::string& file : files) found.push_back(absolute_path(file));
   }
   if (missing.empty()) return found;
-  // Of one name its source says more: what else is there.
+  // For a single name its source's error has more detail: what else is there.
   if (names.size() == 1 && missing.front().find_first_of("*?") == std::string::npos) return {absolute_path(missing.front())};
   refuse_missing(missing, names.size());
 }
 
 PredictedImages readable_images(const std::vector<std::string>& named, const std::string& folder, MadeFiles& files) {
   PredictedImages images{{}, common_folder(named)};
-  std::vector<std::string> row;  // of image files
+  std::vector<std::string> row;  // image files
   std::size_t lists = 0;
   const auto end_row = [&] {
     if (row.empty()) return;

@@ -1,4 +1,4 @@
-// What --predict names: image files, folders, lists, shards and patterns, in any mixture, at any place.
+// Resolves the names of --predict: image files, folders, lists, shards and patterns, in any mixture, local or at URLs.
 #pragma once
 
 #include <string>
@@ -8,25 +8,25 @@
 
 namespace millrace {
 
-bool is_image_file(const std::string& path);  // by its name; of this machine, or at a URL
+bool is_image_file(const std::string& path);  // by its name; local, or at a URL
 
-// A list of images, as a text of comma-separated values: for read_list.
+// A list of images as comma-separated values, for read_list.
 std::string list_of(const std::vector<std::string>& paths);
 
-// A path that means the same in every folder. URLs and absolute paths stay as they are.
+// A path that is valid from every folder. URLs and absolute paths stay unchanged.
 std::string absolute_path(const std::string& path);
 
-// Absolute paths and URLs, in the given order; what a pattern of this machine fits stands in place of it, sorted. Patterns of
-// shards stay: their source knows them. Throws Error(usage) that names all which are not there, where there are several names.
+// Absolute paths and URLs, in the given order; a local pattern is replaced by its matches, sorted. Patterns of shards stay for
+// their source. Throws Error(usage), listing all missing names if there are several.
 std::vector<std::string> named_images(const std::vector<std::string>& names);
 
-// What sources read, in the order of the names.
+// Inputs of sources, in the order of the names.
 struct PredictedImages {
   std::vector<std::string> data;  // folders, lists, and patterns of shards
-  std::string below;              // the innermost folder that holds all images
+  std::string below;              // the innermost folder that contains all images
 };
 
-// Image files stand in lists in `folder`. REQUIRES: named_images().
+// Writes lists of image files into `folder`. REQUIRES: named_images().
 PredictedImages readable_images(const std::vector<std::string>& named, const std::string& folder, MadeFiles& files);
 
 }  // namespace millrace

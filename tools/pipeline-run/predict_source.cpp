@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "config/data_parts.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/files.h"
@@ -14,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The first entry that matches; "" where there is none, or the folder cannot be read: its source says so.
+// The first matching entry; "" if there is none, or the folder is unreadable: its source reports it.
 template <class Entries>
 std::string first_of(const std::string& folder, const Extensions& extensions) {
   std::error_code error;
@@ -39,7 +40,7 @@ const char* type_of(const std::string& data) {
   std::error_code ignored;
   const bool pattern = data.find('{') != std::string::npos && !fs::exists(data, ignored);
   if (Extensions({"tar"}).match(data) || pattern || has_shards(data)) return "read_tar";
-  if (Extensions({"csv", "tsv", "jsonl"}).match(data)) return "read_list";
+  if (is_list(data)) return "read_list";
   if (fs::is_regular_file(data, ignored)) {
     fail(ErrorKind::usage,
          "--predict: '{}' is a file of another kind: name images (.jpg, .png), a folder of them, a list (.csv, .tsv, .jsonl) or "
@@ -55,7 +56,7 @@ Value texts(const std::vector<std::string>& names) {
   return Value(std::move(list));
 }
 
-// By number, as the network has them.
+// By the network's class number.
 std::string name_of_class(const InferenceRecipe& recipe, std::size_t number) {
   return number < recipe.classes.size() ? escaped(recipe.classes[number]) : std::to_string(number);
 }
@@ -81,7 +82,7 @@ Value label_members(const std::string& data, const InferenceRecipe& recipe) {
   return table;
 }
 
-// Pairs with label images, whose values are classes as the weights' run had it.
+// Pairs with label images, whose values are classes as in the weights' run.
 Value label_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   const Array& ids = values_of_classes(recipe);
   const Value* const colours = recipe.target.find("colours");
@@ -102,7 +103,7 @@ Value label_images(const std::string& data, const std::string& labels, const Inf
   return table;
 }
 
-// Pairs with what the network is to make of the images.
+// Pairs with the network's target images.
 Value target_images(const std::string& data, const std::string& labels, const InferenceRecipe& recipe) {
   Value table;
   table.set("stage", Value("read_pairs"));

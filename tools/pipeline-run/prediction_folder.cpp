@@ -13,6 +13,7 @@
 
 #include "files/durable.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
@@ -22,7 +23,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kPictureFolders = {"evaluation", "images", "masks"};
 
-// Names of files that a prediction writes: of its pipelines, and of its results.
+// Names of files that a prediction writes: pipelines and results.
 bool is_of_pipeline(const std::string& name) {
   static const std::regex kNames(R"((pipeline|network)(-\d+x\d+)?\.toml)");
   return std::regex_match(name, kNames);
@@ -38,7 +39,7 @@ bool is_picture_folder(const std::string& name) {
   return std::find(kPictureFolders.begin(), kPictureFolders.end(), name) != kPictureFolders.end();
 }
 
-// The name that a file would have had when finished; any other file's own. `abandoned`: no process writes it now.
+// The name that an unfinished file would have had; other files' own names. `abandoned`: no process is writing it now.
 std::string finished_name(const std::string& name, bool& abandoned) {
   static const std::regex kUnfinished(R"((.+)\.new-(\d{1,9}))");
   std::smatch found;
@@ -72,7 +73,7 @@ bool lies_in(const fs::path& inner, const fs::path& outer) {
   return std::mismatch(out.begin(), out.end(), in.begin(), in.end()).first == out.end();
 }
 
-// What is read and what is written have to be told apart, in the next run too.
+// Inputs and outputs must be distinguishable, in the next run too.
 void check_apart(const std::string& folder, const std::string& read) {
   if (read.find("://") != std::string::npos) return;
   std::error_code ignored;
@@ -91,10 +92,7 @@ void check_apart(const std::string& folder, const std::string& read) {
 }
 
 void check_place(const std::string& folder, const std::vector<std::string>& read) {
-  if (folder.find("://") != std::string::npos) {
-    fail(ErrorKind::usage,
-         "--out: '{}' is a URL, and predictions are written into a folder of this machine: name one, and copy it", folder);
-  }
+  local_path("--out", folder);  // throws
   std::error_code ignored;
   for (fs::path part = fs::absolute(folder); part.has_relative_path(); part = part.parent_path()) {
     if (!fs::exists(part, ignored)) continue;
@@ -104,14 +102,14 @@ void check_place(const std::string& folder, const std::vector<std::string>& read
   for (const std::string& each : read) check_apart(folder, each);
 }
 
-// Pictures and tables, and folders that have nothing else.
+// Removes pictures and tables, and folders with nothing else.
 void remove_pictures(const fs::path& folder) {
   std::vector<fs::path> found = {folder};
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     found.push_back(entry->path());
   }
-  for (auto path = found.rbegin(); !error && path != found.rend(); ++path) {  // what lies in a folder comes before it
+  for (auto path = found.rbegin(); !error && path != found.rend(); ++path) {  // a folder's contents come before it
     bool abandoned = false;
     const std::string finished = finished_name(path->string(), abandoned);
     const bool removable = std::ranges::any_of(kOutputEndings, [&](std::string_view end) { return finished.ends_with(end); });

@@ -7,16 +7,16 @@
 namespace millrace {
 namespace {
 
-constexpr double kKept = 0.9;          // share of the average that stays from step to step
-constexpr double kExplosion = 4;       // times the lowest average
-constexpr std::size_t kAround = 5;     // steps on each side, within which rates rise to two and a half times
-constexpr double kOfTheFall = 0.9;     // share of the fall that the proposal has reached
-constexpr std::size_t kFirst = 20;     // steps: rates up to 4e-6, at which next to nothing is learned
+constexpr double kKept = 0.9;          // fraction of the average kept from step to step
+constexpr double kExplosion = 4;       // factor above the lowest average
+constexpr std::size_t kAround = 5;     // steps on each side, in which rates rise to two and a half times
+constexpr double kOfTheFall = 0.9;     // fraction of the fall reached at the proposal
+constexpr std::size_t kFirst = 20;     // steps: rates up to 4e-6, at which almost nothing is learned
 constexpr double kClearly = 2.2;       // deviations of single losses: smoothed ones differ as much in one run of ten thousand
-constexpr double kSlightly = 0.8;      // the same, where larger rates make the loss clearly worse
-constexpr double kLeastShare = 0.005;  // of the first losses
-constexpr double kNothing = 1e-6;      // the same: what float32 tells from 0 beside them
-constexpr std::size_t kInARow = 5;     // losses of nothing
+constexpr double kSlightly = 0.8;      // the same, if larger rates make the loss clearly worse
+constexpr double kLeastShare = 0.005;  // relative to the first losses
+constexpr double kNothing = 1e-6;      // the same: float32's resolution relative to them
+constexpr std::size_t kInARow = 5;     // consecutive losses of almost 0
 
 }  // namespace
 
@@ -29,7 +29,8 @@ void RateCurve::add(double rate, double loss) {
   for (std::size_t p = 0; p < points_.size(); ++p) points_[p].smoothed = around(p);
 }
 
-// Losses of twice the first ones and more are bad, and it says nothing how bad. After an explosion they would be that bad too.
+// Losses of at least twice the first ones are capped, since their size carries no information. Steps after an explosion count as
+// capped too.
 double RateCurve::around(std::size_t point) const {
   const double most = level() + std::abs(level());
   const std::size_t behind = exploded_ ? kAround : points_.size() - 1 - point;
@@ -44,7 +45,7 @@ double RateCurve::around(std::size_t point) const {
 
 std::span<const RatePoint> RateCurve::smoothed_well() const {
   const std::span<const RatePoint> all = points_;
-  if (all.size() <= 2 * kAround) return all;  // none of them
+  if (all.size() <= 2 * kAround) return all;  // empty
   return all.subspan(kAround, all.size() - kAround - (exploded_ ? 0 : kAround));
 }
 
@@ -101,7 +102,7 @@ double RateCurve::proposal() const {
   return begin->rate;
 }
 
-// What is not above it cannot be told from the lowest, or gains little: one standard error of a smoothed loss, or a tenth.
+// Losses up to this cannot be distinguished from the lowest, or gain little: one standard error of a smoothed loss, or a tenth.
 double RateCurve::floor() const {
   const double error = deviation() / std::sqrt(static_cast<double>(2 * kAround + 1));
   return level() - fall() + std::max((1 - kOfTheFall) * fall(), error);

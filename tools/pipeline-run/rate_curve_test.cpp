@@ -12,8 +12,7 @@
 namespace millrace {
 namespace {
 
-// A hundred rates from 1e-7 to 10, as --find-rate takes them, until the loss explodes. `loss(rate)` is what a batch has on
-// average.
+// A hundred rates from 1e-7 to 10, as in --find-rate, until the loss explodes. `loss(rate)`: a batch's average.
 template <class Loss>
 RateCurve curve_of(Loss loss, double noise, unsigned seed = 1) {
   std::mt19937 generator(seed);
@@ -30,7 +29,7 @@ RateCurve curve_of(Loss loss, double noise, unsigned seed = 1) {
 double usual(double rate) { return 2.3 - 1.2 * std::clamp(std::log10(rate) + 4, 0.0, 3.0) / 3 + (rate > 1 ? 20 * rate : 0); }
 double constant(double) { return 2.3; }
 
-// Nine tenths of the fall are reached at 0.05. The smoothed loss grows from 0.4 on, as half of its steps have larger rates.
+// Nine tenths of the fall are reached at 0.05. The smoothed loss grows from 0.4 on, because half of its steps have larger rates.
 TEST(RateCurve, ProposesTheRateAtWhichTheFloorOfTheValleyBegins) {
   for (unsigned seed = 0; seed < 100; ++seed) {
     const RateCurve curve = curve_of(usual, 0.05, seed);
@@ -42,7 +41,7 @@ TEST(RateCurve, ProposesTheRateAtWhichTheFloorOfTheValleyBegins) {
   }
 }
 
-// No lag: a step of the loss at 1e-3 is seen there, and not at a rate several times as large.
+// No lag: a step of the loss at 1e-3 appears there, and not at a rate several times as large.
 TEST(RateCurve, ShowsEachLossAtItsOwnRate) {
   const RateCurve curve = curve_of([](double rate) { return rate < 1e-3 ? 2.3 : 1.3; }, 0);
   for (const RatePoint& point : curve.points()) {
@@ -52,7 +51,7 @@ TEST(RateCurve, ShowsEachLossAtItsOwnRate) {
   EXPECT_NEAR(std::log10(curve.proposal()), -2.7, 0.3);
 }
 
-// What the loss gains at the end of a wide floor is not worth a rate near the rise.
+// The gain at the end of a wide floor is not worth a rate near the rise.
 TEST(RateCurve, StaysFarBelowTheLowestPointOfAWideFloor) {
   const auto wide = [](double rate) {
     const double decade = std::log10(rate);
@@ -67,7 +66,7 @@ TEST(RateCurve, StaysFarBelowTheLowestPointOfAWideFloor) {
   }
 }
 
-// Losses of one step each are beyond all numbers there: nothing of them may reach rates far below.
+// Losses of single steps are extreme there: they must not affect rates far below.
 TEST(RateCurve, IsNotMovedByHowBadAnExplosionIs) {
   const auto until = [](double factor) {
     return [factor](double rate) { return usual(std::min(rate, 1.0)) + (rate > 0.02 ? factor * rate : 0); };
@@ -104,7 +103,7 @@ TEST(RateCurve, KnowsThatTheLossStillFallsWhereTheRangeEnds) {
   EXPECT_FALSE(RateCurve().falls_at_the_end());
 }
 
-// The lowest of a hundred losses that differ by chance alone is below the first one nearly always.
+// The lowest of a hundred losses that differ only by chance is nearly always below the first one.
 TEST(RateCurve, ProposesNothingWhereTheLossNeverFalls) {
   int below_the_first = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
@@ -143,7 +142,7 @@ TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
   EXPECT_EQ(curve.proposal(), 0);
 }
 
-// The picture with one pixel for a unit, and where a rate lies in it: numbers stand below their rates.
+// The picture at one pixel per unit, and the position of a rate: labels are below their rates.
 struct DrawnRates {
   explicit DrawnRates(const RateCurve& curve) : picture(rate_picture(curve)), drawn(picture.raster(1)) {}
 
@@ -158,7 +157,7 @@ struct DrawnRates {
     const double low = middle_of("1e-6"), high = middle_of("0.1");
     return static_cast<int>(std::lround(low + (high - low) * (std::log10(rate) + 6) / 5));
   }
-  // How many pixels in and beside a column have about the colour.
+  // Number of pixels in and around a column with about this colour.
   int count_near(int x, const drawing::Colour& colour) const {
     int count = 0;
     for (int y = 0; y < drawn.height; ++y) {
@@ -176,7 +175,7 @@ struct DrawnRates {
   const drawing::Raster drawn;
 };
 
-constexpr int kLegend = 40;  // pixels of a colour that marks beside the title have, at most
+constexpr int kLegend = 40;  // maximum pixels of a colour in the legend
 
 TEST(RatePicture, MarksTheProposalAtItsRate) {
   const RateCurve curve = curve_of(usual, 0.02);
@@ -188,7 +187,7 @@ TEST(RatePicture, MarksTheProposalAtItsRate) {
   for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(rates.count_near(rates.column(rate), kCurveColour), 0) << rate;
 }
 
-// Where the loss is far above the axis nothing is drawn, and no line along the upper edge says that it stays there.
+// Losses far above the axis are not drawn, not even as a line along the upper edge.
 TEST(RatePicture, LetsTheCurveLeaveTheFrame) {
   const auto leaves = [](double rate) { return usual(std::min(rate, 1.0)) + (rate > 0.1 ? 4 : 0); };
   const RateCurve curve = curve_of(leaves, 0.02);

@@ -15,7 +15,7 @@ using drawing::Point;
 
 constexpr double kWidth = 800, kHeight = 480, kMargin = 24;
 
-// The range of the losses that count: the fall, and some room around it.
+// The range of the relevant losses: the fall, and some room around it.
 drawing::Scale loss_scale(std::span<const RatePoint> points) {
   double lowest = INFINITY, first = INFINITY;
   for (const RatePoint& point : points) {

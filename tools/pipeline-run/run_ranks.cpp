@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-// A file without the lines at which it stops to be TOML, and without what it extends.
+// A file without the lines that break its TOML syntax, and without `extends`.
 Value readable_lines(const std::string& file) {
   constexpr int kMostLeftOut = 100;
   std::ifstream stream(file, std::ios::binary);
@@ -30,14 +30,14 @@ Value readable_lines(const std::string& file) {
     Diagnostics errors;
     if (auto document = parse_toml(fmt::format("{}\n", fmt::join(lines, "\n")), file, errors)) return *document;
     std::size_t at = std::min(static_cast<std::size_t>(std::max(errors.entries().front().at.line, 1)), lines.size());
-    while (at > 0 && lines[at - 1].empty()) --at;  // what is open at the end of the file began before
+    while (at > 0 && lines[at - 1].empty()) --at;  // a construct open at the end of the file began before
     if (at == 0) break;
     lines[at - 1].clear();
   }
   return Value(Table{});
 }
 
-// Where the other ranks may look for this one, though something is wrong with the file: as far as it can be read.
+// Where the other ranks may look for this one despite an error in the file: as far as it is readable.
 std::string folder_of_runs(const CommandLine& line) {
   Diagnostics ignored;
   std::optional<Value> read = read_document(line.file, {}, ignored);
@@ -72,7 +72,7 @@ void tell_other_ranks(const RankPlace& place, CommandLine line, const Error& mis
     line.ranks.wait = std::to_string(std::min(kWait, integer("--wait", line.ranks.wait, 1, 1'000'000)));
     SocketGroup group(join_ranks(place, line.ranks, folder_of_runs(line), true));
     group.leave(&mistake);
-  } catch (const Error&) {  // they are not there, or end because of another mistake
+  } catch (const Error&) {  // they are missing, or end because of another mistake
   }
 }
 

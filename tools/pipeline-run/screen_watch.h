@@ -1,4 +1,4 @@
-// Who speaks where --top has turned the console off.
+// Replaces the console when --top has turned it off.
 #pragma once
 
 #include "millrace/observer.h"
@@ -6,11 +6,11 @@
 
 namespace millrace {
 
-// Prints warnings from the one on that says that the screen has failed: nobody else would show them.
+// Prints warnings once the screen has failed: nothing else would show them.
 class ScreenWatch final : public RunObserver {
  public:
   void warning(const WarningEvent& event) override {
-    failed_ = failed_ || event.text.starts_with("observer 'top' ");  // failed, or is left alone
+    failed_ = failed_ || event.text.starts_with("observer 'top' ");  // failed, or is disabled
     if (failed_) print_to_stderr("warning: {}\n", event.text);
   }
 

@@ -22,7 +22,8 @@ void require_batch(const std::string& text) {
   if (text != "auto") integer("--batch", text, 1, INT32_MAX);
 }
 
-// The only stage of the graph that `is_meant`. `what` it has, and the `key` that the option changes, are for messages.
+// The only stage of the graph that satisfies `is_meant`. `what` (its property) and `key` (changed by the option) are for
+// messages.
 const StagePlan& only_stage(const GraphPlan& graph, const char* option, const char* what, const char* key,
                             bool (*is_meant)(const StagePlan&)) {
   std::vector<const StagePlan*> found;

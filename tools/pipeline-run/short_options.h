@@ -1,4 +1,4 @@
-// --epochs, --batch, --lr and --name: short forms of --set for what is changed most often.
+// --epochs, --batch, --lr and --name: short forms of --set for the most frequent changes.
 #pragma once
 
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace millrace {
 
-// As they were written; "": not given.
+// As written; "" if not given.
 struct ShortOptions {
   std::string epochs, batch, rate, name;
 
-  std::string first() const;  // of those that are given, "--epochs"; "": none is
+  std::string first() const;  // the first given one, "--epochs"; "" if none
 };
 
-// What they mean as --set takes it: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
-// Error(usage) for a value that cannot be meant, and where there is no such stage or more than one.
+// The equivalent values for --set: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
+// Error(usage) for an invalid value, and if there is no such stage or more than one.
 std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPlan& graph);
 
 }  // namespace millrace

@@ -10,12 +10,12 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPeriod = std::chrono::seconds(10);  // from one word on what is waited for to the next
+constexpr auto kPeriod = std::chrono::seconds(10);  // between messages about the pending work
 
-// Who has started the program wants it so: `nohup` has SIGHUP ignored, and a script SIGINT in what it starts in the background.
+// The caller wants it ignored: `nohup` ignores SIGHUP, and a script SIGINT in its background jobs.
 bool is_ignored(int signal) {
   struct sigaction action {};
-  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;  // NOLINT: a union of the system's
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;  // NOLINT: the system's union
 }
 
 sigset_t watched() {
@@ -27,7 +27,7 @@ sigset_t watched() {
   return set;
 }
 
-// Takes what waits of a blocked signal.
+// Discards pending instances of a blocked signal.
 void pass_over(int signal) {
   sigset_t set;
   sigemptyset(&set);
@@ -58,7 +58,7 @@ void SignalWatch::watch() {
   using Clock = std::chrono::steady_clock;
   sigset_t set = watched();
   constexpr timespec kTick{0, 100'000'000};
-  int same = 0;  // not watched: what comes of it belongs to the first one
+  int same = 0;  // not reported: the first one handles it
   Clock::time_point next, same_until;
   while (!closing_) {
     if (same != 0 && Clock::now() >= same_until) {
@@ -71,7 +71,7 @@ void SignalWatch::watch() {
     } else if (signal == SIGQUIT) {
       print_to_stderr("now: {}\n", activity_.status());
     } else if (signal == SIGXCPU && signal_ != 0) {
-      continue;  // the system sends it again for each second: nobody has asked twice
+      continue;  // the system repeats it each second: this is not a second request
     } else if (signal > 0) {
       take(signal == SIGUSR2 ? SIGTERM : signal);
       next = Clock::now() + kPeriod;

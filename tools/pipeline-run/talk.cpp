@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Its table, also where the file leaves the observer out.
+// Its table, even if the file has disabled the observer.
 Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) {
   std::vector<ObserverPlan>& all = pipeline.observers;
   const auto found = std::ranges::find(all, name, &ObserverPlan::name);

@@ -1,4 +1,4 @@
-// --quiet, --json, --page and --top: how this call talks.
+// --quiet, --json, --page and --top: the output of this call.
 #pragma once
 
 #include "command_line.h"
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// Changes the observers that listen. The file that the run keeps, Pipeline::resolved, stays as it is: a later command that takes
-// it talks in its own way. Throws Error(usage) for what an observer does not take, and for one that no plugin has.
+// Changes the active observers. Pipeline::resolved, the file that the run keeps, stays unchanged: a later command chooses its own
+// output. Throws Error(usage) for values that an observer refuses, and for one that no plugin has.
 void talk_as_asked(const CommandLine& line, const Registry& registry, Pipeline& pipeline);
 
 }  // namespace millrace

@@ -45,7 +45,7 @@ TraceFile::TraceFile(const TraceWish& wish, int rank)
 TraceFile::~TraceFile() {
   try {
     write();
-  } catch (const std::exception& error) {  // the run is done, whatever becomes of its trace
+  } catch (const std::exception& error) {  // the run is complete, whether or not its trace can be written
     print_to_stderr("warning: the trace is lost: {}\n", error.what());
   }
 }

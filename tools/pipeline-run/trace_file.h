@@ -10,19 +10,19 @@
 
 namespace millrace {
 
-// What the option asks for. Steps are numbered from 1 there.
+// The parsed option. Its steps are numbered from 1.
 struct TraceWish {
   std::string file;
   TraceSteps steps;
 };
 TraceWish trace_wish(std::string_view text);  // Throws Error(usage)
-// What is wrong with it in a run that ends after so many steps; "": nothing.
+// Its error in a run that ends after `steps` steps; "" if none.
 std::string trace_mistake(const TraceWish& wish, std::uint64_t steps);
-// Each of several processes writes a file: "out.json", "out.rank1.json".
+// With several processes, each writes a file: "out.json", "out.rank1.json".
 std::string trace_file_name(const std::string& file, int rank);
 
-// Takes a trace as long as it lives, and then writes it: also where the run has failed. Throws Error(storage) at once where the
-// file cannot be made.
+// Records a trace while it lives, then writes it, also after a failed run. Throws Error(storage) at once if the file cannot be
+// created.
 class TraceFile {
  public:
   TraceFile(const TraceWish& wish, int rank);

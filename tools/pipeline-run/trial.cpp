@@ -17,13 +17,13 @@ const GraphPlan& Trial::main_graph(const Pipeline& pipeline, const char* option)
 }
 
 std::vector<std::string> Trial::common_overrides(const Pipeline& pipeline) const {
-  std::vector<std::string> overrides = {fmt::format("run.epochs={}", most_steps()),  // of one step each, at least
+  std::vector<std::string> overrides = {fmt::format("run.epochs={}", most_steps()),  // with at least one step each
                                         "run.log_every=1", "run.folder="};
   for (const ObserverPlan& observer : pipeline.observers) {
     if (observer.name == "console") overrides.emplace_back("observe.console.quiet=true");
   }
   const GraphPlan& graph = pipeline.graphs.front();
-  for (const StagePlan& stage : graph.stages) {  // what is left of an epoch must not be taken for all of it
+  for (const StagePlan& stage : graph.stages) {  // the rest of an epoch must not pass for all of it
     const bool caches = stage.type->plugin == "cache" && stage.table.find("file");
     if (caches) overrides.push_back(fmt::format("{}.{}.file=", graph.name, stage.name));
   }

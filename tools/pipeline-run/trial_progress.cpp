@@ -5,7 +5,7 @@
 #include "millrace/util/standard_error.h"
 
 namespace millrace {
-// As often as a run's own line.
+// At the interval of a run's own line.
 TrialProgress::Setting TrialProgress::of_standard_error() {
   const bool terminal = isatty(STDERR_FILENO) == 1;
   return {terminal, terminal ? std::chrono::milliseconds(200) : std::chrono::seconds(10)};

@@ -1,4 +1,4 @@
-// The line that shows how far a trial is.
+// A trial's progress line.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ class TrialProgress {
  public:
   struct Setting {
     bool terminal = false;
-    std::chrono::milliseconds period{0};  // from line to line
+    std::chrono::milliseconds period{0};  // between lines
   };
   static Setting of_standard_error();
   explicit TrialProgress(Setting setting) : setting_(setting), shown_(Clock::now()) {}
@@ -21,7 +21,7 @@ class TrialProgress {
 
   bool due() const { return Clock::now() - shown_ >= setting_.period; }
   void show(std::string line);
-  void close();  // takes the line off a terminal
+  void close();  // removes the line from a terminal
 
  private:
   using Clock = std::chrono::steady_clock;

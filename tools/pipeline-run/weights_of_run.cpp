@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// 0: its checkpoints lie elsewhere, or there are none.
+// 0 if its checkpoints are elsewhere, or there are none.
 std::uint64_t newest_step(const fs::path& run) {
   const std::string name = pointed_to(run / "checkpoints", "latest");
   return is_checkpoint_name(name) ? step_of_checkpoint(name) : 0;
@@ -40,7 +40,7 @@ void choose_weights_of_run(CommandLine& line) {
     print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
                     file.string(), *last, newest, weights);
   }
-  weights = (without_link(weights) / file.filename()).string();  // which the run records
+  weights = (without_link(weights) / file.filename()).string();  // recorded by the run
 }
 
 }  // namespace millrace

@@ -5,9 +5,9 @@
 
 namespace millrace {
 
-// Takes the best weights of a run, or else the last ones, where --weights names its folder, and says which they are. A run that
-// was resumed has its last weights of before until it ends: then the step of its newest checkpoint is told. Throws Error(usage)
-// for a folder without weights.
+// Uses a run's best weights, or else its last ones, if --weights names its folder, and logs which. Until a resumed run ends, its
+// last weights are those from before: then the step of its newest checkpoint is logged. Throws Error(usage) for a folder without
+// weights.
 void choose_weights_of_run(CommandLine& line);
 
 }  // namespace millrace

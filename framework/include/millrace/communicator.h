@@ -1,4 +1,4 @@
-// Sums over the replicas of a run. Communicators are plugins; `allreduce` asks for one by name.
+// Sums over the replicas of a run. Communicators are plugins; `allreduce` selects one by name.
 //
 //   class Pair : public millrace::Communicator {  // two replicas of one process, by streams of their devices (backend/backend.h)
 //    public:
@@ -33,23 +33,23 @@ namespace millrace {
 class Device;
 class Group;  // util/group.h
 
-// Has a stream for each local replica. One thread at a time submits to it.
+// Has a stream for each local replica. Used by one thread at a time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas of all processes, in place, to the same bits everywhere. `buckets`: that of every local
-  // replica, in their order. Its streams wait for each `ready`; then that is the event after which the sum is there.
+  // Sums one bucket over all replicas of all processes, in place; the result has the same bits everywhere. `buckets`: one for
+  // each local replica, in order. The streams wait for each `ready`; afterwards `ready` signals that the sum is complete.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
 
-  // Throws Error(device) if a sum has failed; one whose event is complete can no longer fail. Thread-safe.
+  // Throws Error(device) if a sum has failed; a sum whose event is complete can no longer fail. Thread-safe.
   virtual void check() {}
 };
 
 struct CommunicatorType : TypeDescription {
-  std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
-  // One device per local replica. `group`: the processes of the run, or null. All have `replicas` replicas, and this one those
-  // from `first_replica` on. Throws Error(usage) for a group that it cannot serve.
+  std::string backend;  // the backend whose devices it supports; empty: it uses only Stream
+  // One device per local replica. `group`: the run's processes, or null. There are `replicas` replicas in all; this process's
+  // begin at `first_replica`. Throws Error(usage) for a group that it does not support.
   struct Setting {
     std::span<Device* const> devices;
     Group* group = nullptr;

@@ -1,10 +1,9 @@
-// Kernels: functions of values that layers, losses and optimizers are made of. They are written once and run on every device. The
-// only header of the framework that a file of kernels includes; nvcc compiles that file too, where KERNELS of
-// millrace_add_plugin() names it.
+// Kernels: functions of values, from which layers, losses and optimizers are made. They are written once and run on every device.
+// A file of kernels includes no other header of the framework; nvcc compiles it too if KERNELS of millrace_add_plugin() lists it.
 //
 //   #include <millrace/kernels.h>
 //
-//   struct Softplus {  // of a layer (layer.h): y = log(1 + e^x)
+//   struct Softplus {  // for a layer (layer.h): y = log(1 + e^x)
 //     MILLRACE_KERNEL float operator()(float x) const { return x > 20 ? x : millrace::math::log1p(millrace::math::exp(x)); }
 //   };
 //   struct SoftplusGradient {

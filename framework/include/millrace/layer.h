@@ -25,8 +25,8 @@
 //   };
 //   MILLRACE_PLUGIN("leaky_relu", "1.0", "The activation leaky_relu.") { registry.add_layer<LeakyRelu>(); }
 //
-// A constructor throws Error(usage) for what the declaration cannot say. A layer with weights overrides plan() and names them in
-// LayerPlan::parameters (detail/layer_plan.h); its kernels read pass.parameter(i) and write pass.d_parameter(i).
+// A constructor throws Error(usage) for mistakes that the declaration cannot express. A layer with weights overrides plan() and
+// names them in LayerPlan::parameters (detail/layer_plan.h); its kernels read pass.parameter(i) and write pass.d_parameter(i).
 #pragma once
 
 #include <memory>
@@ -42,9 +42,11 @@
 
 namespace millrace {
 
-// What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
-// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call. An input whose
-// gradient no call writes gets none from this layer.
+class OnnxLayer;
+
+// Records a layer's computation. A layer is called once, when it is compiled; the recorded calls run in every step. Gradients
+// that are not needed are left out, as are calls that produce nothing else. Each gradient is written by one call. An input whose
+// gradient no call writes receives none from this layer.
 class Pass : public PassCalls {
  public:
   explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}
@@ -56,7 +58,7 @@ class Pass : public PassCalls {
   PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
   PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
   PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
-  PassTensor places(int index) const { return {PassTensor::Kind::places, index}; }  // a float32 a place, kept for backward
+  PassTensor places(int index) const { return {PassTensor::Kind::places, index}; }  // float32, kept for backward
 
  private:
   const std::vector<Shape> inputs_;
@@ -67,23 +69,25 @@ class PortableLayer {
  public:
   virtual ~PortableLayer() = default;
 
-  // The output's shape and the parameters; by default infer() of the first input, and none. Both throw Error(usage) for shapes
-  // that do not fit; the caller adds name and position. For some shapes LayerPlan::portable may be another layer.
+  // The output's shape and the parameters; by default infer() of the first input, and no parameters. Both throw Error(usage) for
+  // shapes that do not fit; the caller adds name and position. For some shapes LayerPlan::portable may be another layer.
   virtual LayerPlan plan(const std::vector<Shape>& inputs) const;
   virtual Shape infer(const Shape& input) const { return input; }
   virtual void forward(Pass& pass) const = 0;
   virtual void backward(Pass& pass) const = 0;
+  // Appends what forward() computes in inference to an ONNX graph (onnx.h). By default throws Error(usage): no form is known.
+  virtual void write_onnx(OnnxLayer& onnx) const;
 };
 
-// What a layer type says about itself, in `static void describe(LayerDescription<Params>&)`.
+// Describes a layer type in `static void describe(LayerDescription<Params>&)`.
 class LayerAttributes {
  public:
   LayerAttributes& name(std::string_view value);
   LayerAttributes& text(std::string_view value);
-  // Another name that the field has for it, "swish": a mistake is answered with name(), and the text says it too. After text().
+  // A common alias, such as "swish". Error messages for it suggest name(), and the description lists it. Call it after text().
   LayerAttributes& also_called(std::string_view value);
-  LayerAttributes& inputs(int least, int most);  // how many it takes; one and one unless said
-  // Names of the ports: LayerPlan::output, then LayerPlan::more_outputs. One, "out", unless said. All of them carry values.
+  LayerAttributes& inputs(int least, int most);  // number of inputs; exactly one by default
+  // Names of the ports: LayerPlan::output, then LayerPlan::more_outputs. By default one port, "out". All of them carry values.
   LayerAttributes& outputs(const std::vector<std::string>& names);
   LayerAttributes& example(std::string_view table, std::vector<Shape> inputs);  // see LayerExample
 

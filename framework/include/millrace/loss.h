@@ -1,4 +1,4 @@
-// Losses: what training minimises, and the figures that tell how good a network is. A loss is written once, as kernels of values
+// Losses: the functions that training minimises, and metrics of a network's quality. A loss is written once, as kernels of values
 // (portable.h), and runs on every backend.
 //
 //   // output, target, weight -> gradient, loss, weight                       in absolute_error_kernels.h
@@ -28,14 +28,14 @@
 //   };
 //   MILLRACE_PLUGIN("absolute_error", "1.0", "The loss absolute_error.") { registry.add_loss<AbsoluteError>(); }
 //
-// A *place* is a sample of a vector output or a pixel of a map. A loss writes a number for each place and each of its sums; the
-// framework adds them over all places, replicas and steps. The first two are `loss`, the weighted losses, and `weight`, their
-// weights: their quotient is what is reported as loss. The gradient is that of loss / divisor, where the divisor is the weight of
-// the global batch, or 1 where gradients are to be added up.
+// A *place* is a sample of a vector output or a pixel of a map. A loss writes one number for each place and each of its sums; the
+// framework adds them over all places, replicas and steps. The first two sums are `loss`, the weighted losses, and `weight`,
+// their weights; the reported loss is their quotient. The gradient is that of loss / divisor, where the divisor is the weight of
+// the global batch, or 1 if gradients are accumulated.
 //
-// A loss of a whole image takes several calls with tensors between them. Dice: a row writes a map(), a sum adds it up over an
-// image's places to a total(), a row reads that. A row without a tensor of places is computed once an image and writes a figure
-// at the image's first place alone, so a call before it has to write the figure at every place.
+// A loss over a whole image takes several calls with tensors between them. Dice: a row writes a map(), a sum adds it over an
+// image's places to a total(), and a row reads that. A row without a tensor of places is computed once per image and writes its
+// figure at the image's first place alone, so an earlier call must write the figure at every place.
 #pragma once
 
 #include <memory>
@@ -55,67 +55,69 @@ namespace millrace {
 
 class Batch;
 
-// What the output is compared with.
+// What a loss compares the output with.
 enum class LossTarget {
-  labels,   // of samples. label(), second_label() and share() are read; the output is a vector
-  classes,  // of pixels. target() is one number a place, -1 where nothing counts; the output is a map
-  values,   // target() is what the output should be: the sample's numbers, or its target image, scaled as the input is
+  labels,   // of samples: label(), second_label() and share() are read; the output is a vector
+  classes,  // of pixels: target() has one number per place, -1 where nothing counts; the output is a map
+  values,   // target() is the desired output: the sample's numbers, or its target image, scaled like the input
 };
 
-// What a loss meets in a pipeline, before it runs.
+// The network and data with which a loss is used.
 struct LossSetting {
   Shape output;               // of the network, for one sample
-  ImageShape window;          // of the network's input
-  TargetSpec target;          // of the images
-  std::uint32_t numbers = 0;  // of each sample
-  std::int64_t classes = 0;   // that the source's labels may name; 0: it has none
+  ImageShape window;          // the network's input
+  TargetSpec target;          // the images' targets
+  std::uint32_t numbers = 0;  // per sample
+  std::int64_t classes = 0;   // number of classes in the source's labels; 0: none
 };
 
-// A figure, made from the sums of a pass.
+// A metric, computed from the sums of a pass.
 struct LossFigure {
   enum class Better { higher, lower };
   std::string name, text;
   Better better = Better::lower;
-  bool percent = false;  // a share from 0 to 1, shown in percent
+  bool percent = false;  // a share from 0 to 1, printed as a percentage
   double (*finish)(std::span<const double> sums) = nullptr;
-  std::int64_t least_outputs = 0;  // a network of fewer ones always has the same figure, which is left out
-  bool of_maps = false;            // it means nothing of a vector's numbers, and is left out there
-  bool is_detail = false;          // as of Figure
+  std::int64_t least_outputs = 0;  // the metric is left out for networks with fewer outputs, where it is constant
+  bool of_maps = false;            // meaningful for maps only; left out for vectors
+  bool is_detail = false;          // see Figure
 };
-inline constexpr int kLoss = 0, kWeight = 1;  // the sums that every loss has
-double quotient(double above, double below);  // 0 where `below` is 0
+inline constexpr int kLoss = 0, kWeight = 1;  // every loss has these sums
+double quotient(double above, double below);  // 0 if `below` is 0
 
-// The tensors of a loss, and what it computes with them in each step. The gradient is written by one call, and not read.
+// The tensors of a loss, and its calls, which run in each step. One call writes the gradient, and none reads it.
 class LossPass : public PassCalls {
  public:
   using Kind = PassTensor::Kind;
   PassTensor output() const { return {Kind::output, 0}; }
-  PassTensor d_output() const { return {Kind::d_output, 0}; }  // lost where no gradient is wanted
-  PassTensor weight() const { return {Kind::weight, 0}; }      // of the sample
+  PassTensor d_output() const { return {Kind::d_output, 0}; }  // discarded where no gradient is wanted
+  PassTensor weight() const { return {Kind::weight, 0}; }      // the sample's weight
   PassTensor label() const { return {Kind::label, 0}; }
   PassTensor second_label() const { return {Kind::second_label, 0}; }
-  PassTensor share() const { return {Kind::share, 0}; }  // of label() in a mixed image; 1: it is not mixed
+  PassTensor share() const { return {Kind::share, 0}; }  // share of label() in a mixed image; 1: not mixed
   PassTensor target() const { return {Kind::target, 0}; }
   PassTensor constant() const { return {Kind::constant, 0}; }       // Loss::constants(), by channel
-  PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // the index of a sum
-  PassTensor predicted() const { return {Kind::predicted, 0}; }     // a class
-  // Float32 between calls, written before it is read:
-  PassTensor map(int index) const { return {Kind::map, index}; }      // of the output's shape
+  PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // by the sum's index
+  PassTensor predicted() const { return {Kind::predicted, 0}; }     // a class index
+  // Intermediate float32 tensors; write them before reading:
+  PassTensor map(int index) const { return {Kind::map, index}; }      // shape of the output
   PassTensor total(int index) const { return {Kind::total, index}; }  // (samples, channels)
 };
 
-// A loss with its parameters. Immutable and thread-safe.
+// A loss and its parameters. Immutable and thread-safe.
 class Loss {
  public:
   virtual ~Loss() = default;
   const LossInfo& info() const { return *info_; }
 
   virtual void compute(LossPass& pass) const = 0;
-  // Numbers by channel that kernels read, such as weights of classes. Empty: none.
+  // Numbers by channel for kernels, such as class weights. Empty: none.
   virtual std::vector<float> constants(std::int64_t /*channels*/) const { return {}; }
-  // Throws Error(usage) for an output or target that it cannot take. The framework has checked what LossTarget says.
+  // Throws Error(usage) for outputs or targets that the loss cannot handle. The framework has already checked them against
+  // LossTarget.
   virtual void check(const LossSetting& /*setting*/) const {}
-  // The weight of all places of some slots of a batch, as the kernels count it. By default the samples' weights times places.
+  // Total weight of all places in some slots of a batch, as the kernels count it. By default the sum of the samples' weights,
+  // times `places`.
   virtual double weight(const Batch& batch, Share slots, std::int64_t places) const;
 
  private:
@@ -123,21 +125,22 @@ class Loss {
   std::shared_ptr<const LossInfo> info_;
 };
 
-// What a loss says about itself, in `static void describe(LossDescription<Params>&)`.
+// Describes a loss in `static void describe(LossDescription<Params>&)`.
 class LossAttributes {
  public:
   LossAttributes();
   LossAttributes& name(std::string_view value);
   LossAttributes& text(std::string_view value);
   LossAttributes& target(LossTarget value);
-  LossAttributes& numbers(double low, double high);  // those of a sample that it takes; any unless said
-  // A layer that the loss computes of the output itself, "softmax": a network leaves it out at its end.
+  LossAttributes& numbers(double low, double high);  // range of a sample's numbers; unlimited by default
+  // A layer that the loss itself applies to the output, such as "softmax": networks omit it at their end.
   LossAttributes& applies(std::string_view layer);
-  LossAttributes& sum(std::string_view value);  // one more, after kLoss and kWeight
-  LossAttributes& figure(LossFigure value);     // one more, after `loss`
-  LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes: predicted() is written
-  // Adds up by class, after the sums: the weights of samples that belong to it, were predicted as it, and both. For
-  // LossTarget::labels: predicted() is written, -1 where no class is predicted. See ClassTotals.
+  LossAttributes& sum(std::string_view value);  // appended after kLoss and kWeight
+  LossAttributes& figure(LossFigure value);     // appended after `loss`
+  LossAttributes& class_matrix();  // counts places by (class, predicted class). For LossTarget::classes; predicted() must be
+                                   // written
+  // Adds three sums per class after the others: the weights of samples that belong to it, that were predicted as it, and both.
+  // For LossTarget::labels; predicted() must be written, -1 where no class is predicted. See ClassTotals.
   LossAttributes& class_totals();
   LossAttributes& example(std::string_view table, Shape output);
 

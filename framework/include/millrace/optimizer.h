@@ -15,8 +15,8 @@
 //   };
 //   MILLRACE_PLUGIN("heavy_ball", "1.0", "Momentum.") { registry.add_optimizer<HeavyBall>(); }
 //
-// kernel() gives the numbers of one update; bias corrections and whatever else depends on the step are computed here, in double.
-// An optimizer of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
+// kernel() returns the numbers of one update; bias corrections and everything else that depends on the step are computed here, in
+// double. An optimizer of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
 #pragma once
 
 #include <functional>
@@ -33,16 +33,16 @@
 namespace millrace {
 
 // What the optimizer needs besides an element's own value, gradient and states: nothing; norms over the whole parameter; or
-// products of matrices, and parameters that are matrices.
+// matrix products, for parameters that are matrices.
 enum class OptimizerScope { element, parameter, matrix };
 
 struct OptimizerState {
   std::string name;   // "momentum"
-  float initial = 0;  // of every number
+  float initial = 0;  // value of every element
   StateShape shape = StateShape::element;
 };
 
-// What an optimizer says about itself, in `static void describe(OptimizerDescription<Params>&)`.
+// Describes an optimizer in `static void describe(OptimizerDescription<Params>&)`.
 template <class Params>
 class OptimizerDescription {
  public:
@@ -51,7 +51,7 @@ class OptimizerDescription {
   OptimizerDescription& name(std::string_view value) { return name_ = value, *this; }
   OptimizerDescription& text(std::string_view value) { return text_ = value, *this; }
   OptimizerDescription& scope(OptimizerScope value) { return scope_ = value, *this; }
-  // In the order of the kernel's states. `kept` decides from the parameters whether the optimizer keeps the state; null: always.
+  // Call it in the order of the kernel's states. `kept` decides from the parameters whether the state is kept; null: always.
   OptimizerDescription& state(std::string_view name, float initial = 0, Kept kept = nullptr) {
     return state(name, StateShape::element, initial, std::move(kept));
   }
@@ -60,7 +60,8 @@ class OptimizerDescription {
     kept_.push_back(std::move(kept));
     return *this;
   }
-  // The parameter that a schedule may set (UpdateTime::momentum): the optimizer is made again, with a value above 0 and below 1.
+  // The parameter that a schedule may set (UpdateTime::momentum), to values above 0 and below 1. The optimizer is then made
+  // again.
   OptimizerDescription& momentum(double Params::*value) { return momentum_ = value, *this; }
   ParamSet<Params> params;
 

@@ -1,4 +1,4 @@
-// Parameters, declared once. From one declaration come: reading TOML, every error message, `pipeline-inspect`, and the JSON
+// Parameters are declared once. The declaration drives the TOML reader, its error messages, `pipeline-inspect` and the JSON
 // schema for editors.
 //
 //   struct Params {
@@ -6,24 +6,24 @@
 //     std::string border = "reflect";
 //   };
 //   static void describe(ParamSet<Params>& set) {
-//     set.add("flip_x", &Params::flip_x).range(0, 1).text("chance of mirroring left and right");
+//     set.add("flip_x", &Params::flip_x).range(0, 1).text("probability of mirroring left to right");
 //     set.add("border", &Params::border).choices({"reflect", "constant"}).text("what lies outside the image");
 //   }
 //
-// What a field may be, and what stands for it in TOML:
+// Field types, and how they are written in TOML:
 //
 //   bool, std::string                             true, "text"
-//   int, std::uint32_t, std::(u)int64_t           an integer; what does not fit is refused
+//   int, std::uint32_t, std::(u)int64_t           an integer; values that do not fit are refused
 //   float, double                                 a number
 //   an enum                                       one of its names: add("mode", &Params::mode, {{"fast", Mode::fast}, ...})
 //   Range, Size                                   [low, high], [height, width] of integers; or one number for both
-//   std::vector, std::array of all but these two  a list; of an array, with as many values as it has
-//   std::optional of any of these                 it need not be written
+//   std::vector, std::array of all but these two  a list; an array's list must have the array's size
+//   std::optional of any of these                 may be left out
 //   a struct with describe(ParamSet<T>&)          a table: add(), or add_table() with a `describe` from elsewhere
 //   std::vector of such a struct                  a list of tables: add(), or add_list()
-//   Value                                         anything, which only the reader of the field understands
+//   Value                                         anything; interpreted by the code that reads the field
 //
-// Another type does not compile, and one line says why. The struct's initialisers are the defaults; or say required().
+// Other types do not compile, with a one-line reason. The struct's initialisers are the defaults, unless the field is required().
 #pragma once
 
 #include <cstdint>
@@ -45,46 +45,46 @@ struct Size {
   std::int64_t height = 0, width = 0;
 };
 
-// Refines the parameter just added.
+// Refines the parameter that was just added.
 class ParamRef {
  public:
   explicit ParamRef(ParamInfo& info) : info_(&info) {}
   ParamRef& text(std::string_view text);
   ParamRef& unit(std::string_view unit);
-  ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
-  // What a text may be. An integer may also be one of these words, such as "auto", which is read as 0; so may a list of numbers,
-  // such as "median-frequency", in whose place numbers stand before it is read.
+  ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both ends included
+  // The texts allowed. An integer may also be one of these words, such as "auto", and is then read as 0; so may a list of
+  // numbers, such as "median-frequency", which is replaced by numbers before it is read.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
-  // A list of numbers may also be a table of them, { cat = 5 }: numbers stand in its place before it is read, as for a word.
+  // A list of numbers may also be written as a table, { cat = 5 }, which is replaced by numbers before it is read.
   ParamRef& by_name();
-  // For a text with choices: what the message says of a wrong one that holds `word`, in any case, instead of the nearest choice.
+  // For a text with choices: the message for a wrong text that contains `word`, in any case, instead of the nearest choice.
   ParamRef& hint(std::string_view word, std::string_view says);
   ParamRef& required();
-  // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
+  // The parameter has an effect only if `key` is written, or has one of these values. Further calls add alternatives.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
-  // Keys of a table that say the same exclude each other: two in one file are a mistake; one of --set, or of a file that extends
-  // another, takes the other's place.
+  // Keys of a table with the same `says` exclude each other: two in one file are an error; one from --set, or from a file that
+  // extends another, replaces the other.
   ParamRef& alternative(std::string_view says);
-  // A list may also be written as one text or number. A table may also be written as the first of its members alone, as
-  // `learning_rate = 0.1` stands for `learning_rate = { initial = 0.1 }`.
+  // A list may also be written as one text or number. A table may also be written as its first member alone: `learning_rate =
+  // 0.1` means `learning_rate = { initial = 0.1 }`.
   ParamRef& or_one();
-  // Results do not depend on it: a run that resumes may have another value.
+  // Results do not depend on it: a resumed run may use another value.
   ParamRef& may_change();
-  // Recipes in files of weights (detail/recipes.h) may set it. REQUIRES: no value, of a table no member, names a file, a folder,
-  // a URL, a program or a variable of the environment.
+  // Recipes in weight files (detail/recipes.h) may set it. REQUIRES: no value, and no member of a table, names a file, a folder,
+  // a URL, a program or an environment variable.
   ParamRef& in_recipes(RecipeEffect effect = RecipeEffect::none);
 
  private:
   ParamInfo* info_;
 };
 
-// The parameters of a struct. Each call declares one, and returns what refines it:
+// The parameters of a struct. Each call declares one and returns a ParamRef:
 //
 //   add("name", &Params::field)                             any field of the list above
-//   add("name", &Params::field, {{"fast", Mode::fast}})     an enum, with all that it may be
-//   add_table("name", &Params::field, describe)             a struct; of a std::optional the table says something by being there
-//   add_list("name", &Params::field, describe, &T::others)  a list of structs T; `others` takes keys that are another reader's
+//   add("name", &Params::field, {{"fast", Mode::fast}})     an enum, with all its values
+//   add_table("name", &Params::field, describe)             a struct; for a std::optional, writing the table sets it
+//   add_list("name", &Params::field, describe, &T::others)  a list of structs T; `others` receives keys for other readers
 template <class Struct>
 class ParamSet;
 

@@ -3,10 +3,10 @@
 //   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }  // a stage, see stage.h
 //
 // stage.h and source.h come with this header; include layer.h, loss.h, optimizer.h, observer.h, storage.h or communicator.h for
-// other types. In a library of several folders a source of each says MILLRACE_PART { registry.add_optimizer<Sgd>(); }, and
-// MILLRACE_PLUGIN says register_parts(registry).
+// other types. In a library of several folders, one source of each contains MILLRACE_PART { registry.add_optimizer<Sgd>(); }, and
+// MILLRACE_PLUGIN calls register_parts(registry).
 //
-// A library that has registered types stays loaded until the program ends: its objects and exceptions may outlive the registry.
+// A library that registered types stays loaded until the program ends, since its objects and exceptions may outlive the registry.
 #pragma once
 
 #include <concepts>
@@ -21,8 +21,8 @@ namespace millrace {
 
 struct RegistryContent;
 
-// Everything that a pipeline can name: a catalogue of each kind. Plugins fill it (util/load_plugins.h); from then on it is
-// read-only and thread-safe. There is no global registry; each program makes its own.
+// One catalogue for each kind of type that a pipeline can name. Plugins fill it (util/load_plugins.h); afterwards it is read-only
+// and thread-safe. Each program makes its own registry; none is global.
 //
 //   registry.add(StorageType{{"s3", "Objects of S3"}, std::make_shared<S3>()});
 //   if (const StageType* type = registry.stages().find("invert")) use(*type);
@@ -31,7 +31,7 @@ class Registry {
   Registry();  // holds the built-in layer types
   Registry(Registry&& other) noexcept = default;
 
-  // All throw Error(usage) for a name that is taken.
+  // All throw Error(usage) if the name is taken.
   template <class T>
   void add_stage();
   template <class T>
@@ -43,7 +43,7 @@ class Registry {
   template <class T>
   void add_observer();
   template <std::derived_from<TypeDescription> Type>
-  void add(Type type);  // of any of the eight kinds
+  void add(Type type);  // any of the eight kinds
 
   const Catalogue<StageType>& stages() const;
   const Catalogue<LayerType>& layers() const;
@@ -56,7 +56,7 @@ class Registry {
 
  private:
   friend struct RegistryContent;
-  std::shared_ptr<RegistryContent> content_;  // of this registry alone
+  std::shared_ptr<RegistryContent> content_;  // not shared with other registries
 };
 
 }  // namespace millrace

@@ -1,6 +1,6 @@
-// Sources: where samples come from.
+// Sources read samples.
 //
-//   class Colours : public millrace::Source {  // images of one colour each; the label says which
+//   class Colours : public millrace::Source {  // images of a single colour; the label is its index
 //    public:
 //     struct Params : millrace::SourceParams { std::int64_t count = 30; };
 //     static void describe(millrace::StageDescription<Params>& d) {
@@ -32,32 +32,35 @@
 
 namespace millrace {
 
-// Samples with stable indices 0 ... size()-1. The framework applies SourceParams by index: order, shuffling, parts and limits.
+// Provides samples with stable indices 0 ... size()-1. The framework applies SourceParams by index: order, shuffling, parts and
+// limits.
 class Source : public Stage {
  public:
   explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
 
-  void open() override = 0;                                        // lists the samples; ErrorKind::data when there are none
+  void open() override = 0;                                        // lists the samples; throws ErrorKind::data if there are none
   virtual std::uint64_t size() const = 0;                          // valid after open()
   virtual std::vector<std::string> classes() const { return {}; }  // names by label
-  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none are named
-  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
-  // Sets url and member as read() does, without reading the sample; false: that is not known. Valid after open(). Thread-safe.
+  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none given
+  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 if unknown
+  // Sets url and member as read() does, without reading the sample. Returns false if they are unknown. Valid after open().
+  // Thread-safe.
   virtual bool place(std::uint64_t /*index*/, SampleOrigin& /*origin*/) const { return false; }
-  virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
-  virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
-  virtual bool has_rows() const { return false; }          // a sample has any number of rows of numbers() each, such as boxes
-  virtual std::uint64_t fingerprint() const { return 0; }  // another one when a sample may have changed; 0: it cannot tell
-  // A hash of names below the root, labels and order, which a run must have again to resume; moving the data keeps it. The
-  // default knows the labels alone.
+  virtual std::size_t largest_encoded() const = 0;         // bytes of the largest sample; bounds the memory
+  virtual std::uint32_t numbers() const { return 0; }      // how many numbers of each sample are predicted
+  virtual bool has_rows() const { return false; }          // samples have any number of rows of numbers() values, such as boxes
+  virtual std::uint64_t fingerprint() const { return 0; }  // changes whenever the data may have changed; 0 if unknown
+  // A hash of names below the root, labels and order. A run resumes only if it is unchanged; moving the data keeps it. The
+  // default covers the labels alone.
   virtual std::uint64_t listing_hash() const;
 
-  // Fills url, encoded, label and all else that is known of the sample key.index. On several I/O threads at once; may block.
-  // Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file; others end the run.
+  // Fills url, encoded, label and all other known fields of sample key.index. Called on several I/O threads at once; may block.
+  // Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file; other errors end the
+  // run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }
-  void process(int, Packet, Output&) final {}  // the framework drives read() itself
+  void process(int, Packet, Output&) final {}  // the framework calls read() itself
 
  private:
   SourceParams sampling_;

@@ -1,4 +1,4 @@
-// A plugin as it should be: one stage that adds a number to a label, and one backend without devices.
+// A valid plugin: one stage that adds a number to a label, and one backend without devices.
 #include "millrace/backend/backend.h"
 #include "millrace/plugin.h"
 

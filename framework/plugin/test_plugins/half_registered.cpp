@@ -1,4 +1,4 @@
-// Registers one stage, then fails: its second stage has the name of the first.
+// Registers one stage, then fails: its second stage has the same name.
 #include "millrace/plugin.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Built for an ABI of the future. Registering would end the test.
+// Built for a future ABI. Registering would end the test.
 #include <cstdlib>
 
 #include "millrace/plugin.h"

@@ -30,7 +30,7 @@ std::shared_ptr<std::byte> copy_of(const void* element, std::size_t bytes) {
   return copied;
 }
 
-// A host thread that works in order. Sums are small beside a training step: one thread does them.
+// A host thread that works in order. Sums are small compared with a training step: one thread suffices.
 class HostStream final : public Stream {
  public:
   explicit HostStream(const std::string& name) : queue_(name, [] { omp_set_num_threads(1); }) {}

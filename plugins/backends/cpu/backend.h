@@ -1,6 +1,6 @@
 // Backend "cpu": this machine's processor, through oneDNN and kernels of our own.
 //
-// One device. Opened several times (devices = "cpu*2") each Device has processors of its own, and so does each Replica.
+// One device. If it is opened several times (devices = "cpu*2"), each Device and each Replica has its own processors.
 // Environment: OMP_WAIT_POLICY=passive must be set before this plugin is loaded, or idle teams keep their processors busy.
 #pragma once
 
@@ -32,7 +32,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
  private:
-  std::shared_ptr<Verdicts> verdicts_;  // of all its devices
+  std::shared_ptr<Verdicts> verdicts_;  // shared by all its devices
 };
 
 }  // namespace millrace::cpu

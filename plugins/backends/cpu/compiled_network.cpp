@@ -19,7 +19,7 @@ void CompiledNetwork::compile(const PrimitiveChecks& checks) {
   const dnnl::engine engine = processor();
   const Layout layout = preferred_layout(network_, options_, engine);
   contexts_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine), checks});
-  // The executable that is planned first chooses how weights lie.
+  // The executable planned first chooses the layout of weights.
   if (options_.largest_train_batch > options_.train_batch) {
     Executable(contexts_.front(), training_nodes_, options_.largest_train_batch, true);
   }

@@ -1,7 +1,7 @@
 // A network compiled for one replica: executables for training, phase by phase, for inference and for gradients of scores, and
-// the memory that they share, as no two of them run at the same time.
+// the memory that they share, since no two of them run at the same time.
 //
-// Threading: everything on the replica's thread, but arena_bytes() from any thread after compile().
+// Threading: only on the replica's thread, except arena_bytes(), from any thread after compile().
 #pragma once
 
 #include <deque>
@@ -17,15 +17,15 @@ namespace millrace::cpu {
 
 class CompiledNetwork {
  public:
-  // The arguments outlive this object.
+  // The arguments must outlive this object.
   CompiledNetwork(const Network& network, const CompileOptions& options, ParameterStore& parameters);
 
-  // Plans for full batches, and ends the planning of the parameters, whose layouts these executables choose. Throws as Executable
-  // does.
+  // Plans for full batches, and finishes planning the parameters, whose layouts these executables choose. Throws the errors of
+  // Executable.
   void compile(const PrimitiveChecks& checks);
   std::size_t arena_bytes() const;
   const dnnl::engine& engine() const { return contexts_.front().engine; }
-  // By bucket: the first node of forward, so the last of backward, that has gradients in it.
+  // By bucket: the first node in forward order, so the last of backward, with gradients in it.
   const std::vector<int>& bucket_nodes() const { return bucket_nodes_; }
 
   void start();  // allocates. REQUIRES: the memory of the parameters
@@ -34,7 +34,7 @@ class CompiledNetwork {
   Executable& training(std::uint32_t samples, std::uint64_t epoch) {
     return get(executables_, {samples, true, phases_.at(epoch)});
   }
-  Executable* full_training(std::uint64_t epoch);  // for full batches; null: the network is not trained
+  Executable* full_training(std::uint64_t epoch);  // for full batches; null if the network is not trained
   Executable& inference(std::uint32_t samples) { return get(executables_, {samples, false}); }
   Executable& gradient(LayerPort by, std::uint32_t samples) { return get(gradients_.by(by), {samples, false}); }
 
@@ -50,7 +50,7 @@ class CompiledNetwork {
   ParameterStore& parameters_;
   const LearningPhases phases_;
   const std::vector<Node> training_nodes_, inference_nodes_;
-  std::deque<CompileContext> contexts_;  // by phase, for the phases that have come; inference shares the first
+  std::deque<CompileContext> contexts_;  // by phase, for the phases begun; inference shares the first
   std::vector<int> bucket_nodes_;
   Executables<Executable> executables_;
   ScoreGradients gradients_;

@@ -1,4 +1,4 @@
-// For the tests of this folder: networks from text, an independent reference in double, and an executable driven by hand.
+// For the tests of this folder: networks from text, an independent reference in double, and a manually driven executable.
 #pragma once
 
 #include <memory>
@@ -22,15 +22,15 @@ std::vector<float> noise(std::size_t size, std::uint64_t seed);
 // Values for every parameter: weights scaled to keep activations near 1, statistics near (0, 1).
 std::vector<std::vector<float>> parameter_values(const Network& network, std::uint64_t seed);
 
-// The plainest possible forward pass, in double and in NCHW: what every operation is compared with.
+// The plainest possible forward pass, in double and in NCHW: the reference for every operation.
 Values reference_logits(const Network& network, const std::vector<Values>& parameters, const Values& input, std::int64_t samples,
                         bool training);
 double reference_loss(const Values& logits, const std::vector<std::int32_t>& labels, double smoothing);
 
-// An executable and what it needs, on this thread: inputs and gradients are within reach.
+// An executable with its environment, on this thread, with access to inputs and gradients.
 class Laboratory {
  public:
-  // `options`: all but the batches.
+  // `options`: all except the batches.
   Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options = {},
              const PrimitiveChecks& checks = {});
 

@@ -17,6 +17,7 @@
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
 #include "millrace/util/host_memory.h"
+#include "millrace/util/on_threads.h"
 
 namespace millrace::cpu {
 namespace {
@@ -57,12 +58,12 @@ std::string read_caches() {
   return text.empty() ? "unknown" : text;
 }
 
-// Each set of instructions has a bit for everything that it contains.
+// Each instruction set's bits include those of the sets that it contains.
 bool contains(dnnl::cpu_isa isa, dnnl::cpu_isa other) {
   return (static_cast<unsigned>(isa) & static_cast<unsigned>(other)) == static_cast<unsigned>(other);
 }
 
-// The most that we have a name for; later versions of oneDNN know more.
+// The highest set with a name here; later versions of oneDNN have more.
 const char* to_text(dnnl::cpu_isa isa) {
   using Isa = dnnl::cpu_isa;
   static constexpr std::pair<Isa, const char*> kNames[] = {
@@ -111,23 +112,16 @@ DeviceInfo describe_processor() {
 
 namespace {
 
-// libgomp ends the process where the system starts no thread, so as many are tried first.
+// libgomp ends the process if the system cannot start a thread, so this tries to start as many first.
 void require_threads(int count) {
-  std::vector<std::thread> threads;
-  std::promise<void> tried;
-  const std::shared_future<void> end = tried.get_future().share();
-  std::optional<Error> error;
   try {
-    while (static_cast<int>(threads.size()) < count) threads.emplace_back([end] { end.wait(); });
+    try_threads(static_cast<std::size_t>(std::max(count, 0)));
   } catch (...) {
-    error = current_error();
+    throw current_error().in(fmt::format("backend 'cpu' wants {} threads", count + 1));
   }
-  tried.set_value();
-  for (std::thread& thread : threads) thread.join();
-  if (error) throw error->in(fmt::format("backend 'cpu' wants {} threads", count + 1));
 }
 
-// The threads that a parallel region of so many has: fewer where OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS allows no more.
+// Size of the team in a parallel region with this many threads: smaller if OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS limits it.
 int size_of_team(int threads) {
   int size = 1;
 #pragma omp parallel num_threads(threads)
@@ -145,8 +139,8 @@ int threads_for(const std::vector<int>& cores) {
   return omp_get_max_active_levels() > 0 ? std::min(wanted, omp_get_thread_limit()) : 1;
 }
 
-// oneDNN shares its work out among as many threads as it was told of, and waits for each of them: it waits for ever where OpenMP
-// brings fewer, whether always or, with OMP_DYNAMIC, while the machine is busy.
+// oneDNN divides its work by the configured number of threads and waits for each of them: it hangs if OpenMP provides fewer,
+// whether always or, with OMP_DYNAMIC, while the machine is busy.
 void make_team(const std::vector<int>& cores, const std::function<void(std::string_view)>& warn) {
   const int wanted = static_cast<int>(cores.empty() ? available_cores().size() : cores.size());
   require_threads(wanted - 1);
@@ -165,7 +159,7 @@ void make_team(const std::vector<int>& cores, const std::function<void(std::stri
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cores[static_cast<std::size_t>(omp_get_thread_num())], &set);
-    sched_setaffinity(0, sizeof(set), &set);  // a processor that is not there leaves the thread where it is
+    sched_setaffinity(0, sizeof(set), &set);  // a missing processor leaves the thread where it is
   }
 }
 

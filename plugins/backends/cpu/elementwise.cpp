@@ -1,4 +1,4 @@
-// Operations that take each element for itself: activations that nothing took in, dropout, scale and flatten.
+// Elementwise operations: activations that were not fused, dropout, scale and flatten.
 #include "kernels/dropout.h"
 #include "kernels/rearrange.h"
 #include "simple_operations.h"

@@ -15,7 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Adds the time that passes until the end of the scope.
+// Adds the time until the end of the scope.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(Clock::now()) {}
@@ -26,7 +26,7 @@ class Stopwatch {
   Clock::time_point begin_;
 };
 
-// Beside the result.
+// Outputs read in addition to the result.
 std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
   const CompileRequest& request = compile_context.options.request;
   return training ? request.loss_outputs(compile_context.network) : request.outputs;
@@ -34,7 +34,7 @@ std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool 
 
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto [padded, strides, blocked] = strides_of(desc);
-  // Where channels are blocked, all of them lie in the first block.
+  // In a blocked layout, all channels are in the first block.
   return {data, type, padded[1], strides[0], blocked ? 1 : strides[1], strides[2], strides[3]};
 }
 
@@ -96,7 +96,7 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
   costs_.resize(nodes.size());
 }
 
-// A convolution that alone reads the input chooses how it lies.
+// A convolution that is the only reader of the input chooses its layout.
 void Executable::plan_input(const std::vector<Node>& nodes) {
   const ImageShape& image = compile_context_.network.input;
   Value& input = plan_.planner().value(Network::kInput);

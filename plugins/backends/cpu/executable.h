@@ -1,7 +1,7 @@
 // A network compiled for one number of samples, for training or for inference: its operations in order, their memory plan, and
 // what it costs.
 //
-// Threading: everything on the replica's thread.
+// Threading: only on the replica's thread.
 #pragma once
 
 #include <functional>
@@ -17,17 +17,16 @@
 
 namespace millrace::cpu {
 
-// The layout that oneDNN asks for in the convolution that computes most; channels last when there is none.
+// oneDNN's preferred layout for the convolution with the most work; channels last if there is none.
 Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine);
 
-// The network as this backend fuses it. `outputs`: values that are read by others than layers.
+// The network after this backend's fusion. `outputs`: values that are read outside layers.
 std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs = {});
 
 class Executable {
  public:
-  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses. `by`: of inference,
-  // with a backward that ends with the gradient by this value. REQUIRES with it: training, and a network of which nothing is
-  // trained.
+  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for errors of oneDNN. `by`: for inference with
+  // a backward that ends with the gradient by this value. REQUIRES with it: training, and a network without trained parameters.
   Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
              std::optional<LayerPort> by = {});
 
@@ -36,32 +35,32 @@ class Executable {
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
 
-  // Where ingest writes. The plane describes images: channels are at most 16.
+  // Destination of ingest. The plane describes images with at most 16 channels.
   const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
-  // In place of forward() and backward() on a replica without a sample: Operation::meet_forward(), meet_backward().
+  // Replaces forward() and backward() on a replica without samples: Operation::meet_forward(), meet_backward().
   void meet_forward();
   void meet_backward();
-  // What losses are measured at: the last forward's result, in training also values of CompileRequest::losses, and there where
-  // losses put the gradient. A vector is (samples, channels) float32, a map as the network computes it.
+  // The values that losses use: the last forward's result and, in training, values of CompileRequest::losses, with the place for
+  // the loss's gradient. A vector is (samples, channels) float32, a map has the network's form.
   struct Measured {
     LayerPort value;
-    bool copied = false;  // to rows, since the value is not made as float32 rows
+    bool copied = false;  // true if copied to rows, since the value is not float32 rows
     Map made = {}, d_made = {}, rows = {}, d_rows = {};
 
     const Map& output() const { return copied ? rows : made; }
     const Map& d_output() const { return copied ? d_rows : d_made; }
   };
-  // The result first; ExecutablePlan::find_measured() finds another.
+  // The result first; ExecutablePlan::find_measured() finds the others.
   std::span<const Measured> measured() const { return measured_; }
   const Map& output() const { return measured_.front().output(); }
-  // After inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
+  // After inference: a value of CompileRequest::outputs from the last forward. Throws Error(usage) for other values.
   const Map& output(LayerPort value) const;
-  // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
+  // `done(node)`: the gradients of this node's parameters are complete. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
-  const Map& gradient() const { return gradient_; }  // by `by`, as the last backward made it
+  const Map& gradient() const { return gradient_; }  // by `by`, from the last backward
 
   std::vector<LayerTime> layer_times() const;
 
@@ -80,7 +79,7 @@ class Executable {
   InputPlane input_;
 
   std::vector<Measured> measured_;
-  const std::vector<LayerPort> kept_;  // of inference
+  const std::vector<LayerPort> kept_;  // for inference
   std::vector<Map> kept_maps_;
   const std::optional<LayerPort> by_;
   Map gradient_ = {};

@@ -1,4 +1,4 @@
-// The gradients of one replica, and those of earlier pieces of its batch, which are kept aside to be added.
+// The gradients of one replica, and those accumulated from earlier pieces of its batch.
 #pragma once
 
 #include "memory_region.h"
@@ -6,10 +6,10 @@
 
 namespace millrace::cpu {
 
-// Threading: the replica's thread.
+// Threading: only on the replica's thread.
 class Gradients {
  public:
-  explicit Gradients(const ParameterPlan& plan) : plan_(plan) {}  // which outlives this object
+  explicit Gradients(const ParameterPlan& plan) : plan_(plan) {}  // `plan` must outlive this object
   void start();
 
   // ---- After start() ----
@@ -17,8 +17,8 @@ class Gradients {
   bool exist() const { return present_.bytes() > 0; }
 
   void zero();
-  void keep();                // aside. Throws Error(usage) where the network was compiled for whole batches
-  void add_kept(int bucket);  // what keep() put aside, to the bucket's gradients
+  void keep();                // puts the gradients aside. Throws Error(usage) if the network was compiled for whole batches
+  void add_kept(int bucket);  // adds the accumulated gradients to the bucket's
 
  private:
   const ParameterPlan& plan_;

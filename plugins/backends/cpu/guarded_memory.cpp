@@ -13,10 +13,10 @@ namespace millrace::cpu {
 namespace {
 
 constexpr std::size_t kGuard = std::size_t{64} << 10;   // bytes between two parts
-constexpr std::size_t kMargin = std::size_t{16} << 20;  // bytes of untouched pages in front of all parts, and after them
+constexpr std::size_t kMargin = std::size_t{16} << 20;  // bytes of untouched pages before and after all parts
 constexpr std::byte kPattern{0xff};
 
-// Whether there is something in these pages, which are untouched again afterwards.
+// True if these pages contain data; resets them to untouched.
 bool take_writes(std::byte* pages, std::size_t bytes) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   std::vector<unsigned char> present(bytes / page);

@@ -1,5 +1,5 @@
-// Scratch memory for kernels that are not trusted yet. Guards with a pattern lie between its parts, and 16 MiB of empty pages in
-// front of them all and after: a write to either is found, and crashes nothing.
+// Scratch memory for kernels that are not trusted yet. Guards with a pattern separate its parts, and 16 MiB of empty pages
+// surround them: writes to either are detected without a crash.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ class GuardedMemory {
     std::size_t bytes = 0;
   };
 
-  // In `memory`, which grows where it is too small: fresh pages for every kernel would cost more than most kernels. Every byte is
-  // 0xff at first, in parts and guards: a NaN in every type, so that what was read but not written shows in sums.
+  // Uses `memory`, which grows if needed: fresh pages for every kernel would cost more than most kernels. Every byte is initially
+  // 0xff, in parts and guards: NaN in every type, so that unwritten values show in sums.
   GuardedMemory(MemoryRegion& memory, std::vector<Part> parts);
 
-  void* at(std::size_t part) const { return data_ + offsets_[part]; }  // aligned as the planner's tensors are
-  // "writes in front of the weights"; empty: no guard has changed.
+  void* at(std::size_t part) const { return data_ + offsets_[part]; }  // aligned like the planner's tensors
+  // "writes in front of the weights"; empty if no guard has changed.
   std::string damage() const;
 
  private:
@@ -31,7 +31,7 @@ class GuardedMemory {
   std::vector<Part> parts_;
   std::vector<std::size_t> offsets_;
   std::size_t bytes_ = 0;
-  std::byte *data_ = nullptr, *behind_ = nullptr;  // the first guard; the pages after all
+  std::byte *data_ = nullptr, *behind_ = nullptr;  // the first guard; the pages after all parts
 };
 
 }  // namespace millrace::cpu

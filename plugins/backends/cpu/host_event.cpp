@@ -10,11 +10,16 @@ bool HostEvent::complete() const {
 }
 
 void HostEvent::wait() const {
+  wait_until_complete();
+  if (failure_) throw Error(*failure_);
+}
+
+void HostEvent::wait_until_complete() const {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return complete_; });
 }
 
-void HostEvent::then(std::function<void()> done) {
+void HostEvent::then(Callback done) {
   {
     const std::lock_guard lock(mutex_);
     if (!complete_) {
@@ -22,18 +27,19 @@ void HostEvent::then(std::function<void()> done) {
       return;
     }
   }
-  done();
+  done(failure_ ? &*failure_ : nullptr);
 }
 
-void HostEvent::signal() {
-  std::vector<std::function<void()>> callbacks;
+void HostEvent::signal(const Error* failure) {
+  std::vector<Callback> callbacks;
   {
     const std::lock_guard lock(mutex_);
+    if (failure != nullptr) failure_ = *failure;
     complete_ = true;
     callbacks.swap(callbacks_);
     changed_.notify_all();
   }
-  for (const std::function<void()>& done : callbacks) done();
+  for (const Callback& done : callbacks) done(failure);
 }
 
 }  // namespace millrace::cpu

@@ -1,4 +1,5 @@
-// Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
+// Operations with several inputs or outputs: addition that was not fused into batch normalisation, concatenation of channels, and
+// split.
 #include "kernels/rearrange.h"
 #include "millrace/backend/joining_operation.h"
 #include "simple_operations.h"
@@ -12,7 +13,7 @@ class Addition final : public Joining {
  public:
   using Joining::Joining;
 
-  // Each operand's gradient is the sum's: the first takes over its memory, after the others have copied it.
+  // Each operand's gradient is the sum's: the first takes over its memory after the others have copied it.
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;
     for (std::size_t i = node_.inputs.size(); i-- > 1;) {

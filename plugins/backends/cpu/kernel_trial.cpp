@@ -10,9 +10,9 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr std::int64_t kParts = 4;  // a thread: rows differ in what they cost
+constexpr std::int64_t kParts = 4;  // per thread: rows differ in cost
 
-// Calls work(begin, end) for parts of the rows, on the team. What it returns, in order.
+// Calls work(begin, end) for parts of the rows on the team, and returns the results in order.
 template <class Work>
 auto share_rows(std::int64_t rows, const Work& work) {
   const std::int64_t parts = std::min(rows, kParts * omp_get_max_threads());
@@ -35,7 +35,7 @@ const TrialOperand& operand_of(const Trial& trial, WindowOperand which) {
 
 }  // namespace
 
-// How much memory a trial may take that is not part of the plan yet.
+// Memory limit of a trial outside the plan.
 constexpr std::size_t kMostOfTrial = std::size_t{1} << 30;
 
 Fault find_fault(const Trial& trial, MemoryRegion& scratch, const std::function<void(const TrialMemory&)>& kernel) {

@@ -1,4 +1,4 @@
-// Runs a kernel once on scratch memory and compares all of its results with what is known beforehand (backend/window_check.h).
+// Runs a kernel once on scratch memory and compares all of its results with the known ones (backend/window_check.h).
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ struct TrialOperand {
   std::size_t bytes = 0;
 };
 
-// A kernel's task. Its operands are named as those of WindowShape.
+// A kernel's task. Its operands have the names in WindowShape.
 struct Trial {
   WindowShape shape;
   WindowOperand result = WindowOperand::y;
   TrialOperand x, w, y;
   bool bias = false;          // float32, by channel of y: read with y as the result, written with w
-  bool relu = false;          // of y
+  bool relu = false;          // ReLU of y
   std::size_t scratch = 0;    // bytes
   double rounding = 0x1p-21;  // WindowRounding::of_term
 };
@@ -32,8 +32,8 @@ struct TrialMemory {
   void* scratch = nullptr;
 };
 
-// What is wrong: a value, or a write outside of what the kernel was given. Runs on the calling thread's team, in `memory`, which
-// grows as it has to. Nothing is found, and nothing tried, where that would take more than a gibibyte.
+// Detects wrong values and writes outside the kernel's memory. Runs on the calling thread's team, in `memory`, which grows as
+// needed. Skips the trial if it would take more than a gibibyte.
 Fault find_fault(const Trial& trial, MemoryRegion& memory, const std::function<void(const TrialMemory&)>& kernel);
 
 }  // namespace millrace::cpu

@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::array kFaults = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 
-thread_local sigjmp_buf* way_back = nullptr;  // of the thread that calls a library
+thread_local sigjmp_buf* way_back = nullptr;  // set in the thread that calls a library
 std::array<struct sigaction, kFaults.size()> earlier_actions;
 
 void restore() {
   for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &earlier_actions[i], nullptr);
 }
 
-// Another thread's fault comes again, to who handled it before.
+// Another thread's fault is raised again for its previous handler.
 void on_fault(int signal) {
   if (way_back == nullptr) return restore();
   siglongjmp(*way_back, signal);

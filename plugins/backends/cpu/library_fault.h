@@ -1,4 +1,4 @@
-// A library that crashes as it makes a kernel must not take the program with it.
+// Survives a library that crashes while it creates a kernel.
 #pragma once
 
 #include <functional>
@@ -6,9 +6,9 @@
 
 namespace millrace::cpu {
 
-// Calls `call` on this thread. Returns "crashes with signal 11 (Segmentation fault)" where a fault of this thread ended it, and
-// "" otherwise. After a fault nothing of the call is destroyed: what it asked for is not to be asked for again. Throws what
-// `call` throws. Calls of several threads follow each other.
+// Runs `call` on this thread. Returns "crashes with signal 11 (Segmentation fault)" if a fault of this thread ended it, else "".
+// After a fault nothing from the call is destroyed: do not repeat it. Rethrows exceptions of `call`. Calls from several threads
+// are serialised.
 std::string library_fault(const std::function<void()>& call);
 
 }  // namespace millrace::cpu

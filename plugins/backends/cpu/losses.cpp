@@ -56,7 +56,7 @@ void LossInputs::append_to(LossTensors& tensors) const {
   tensors.shares = shares_.data();
   if (targets_.empty()) return;
   TensorView& target = tensors.target;
-  target.data = const_cast<float*>(targets_.data());  // read
+  target.data = const_cast<float*>(targets_.data());  // only read
   target.stride_n = pixels_ * channels_;
   target.stride_pixel = channels_;
   target.padded = channels_;

@@ -1,4 +1,4 @@
-// What a replica's losses need of a batch, and the losses themselves.
+// A replica's losses, and their inputs from a batch.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class LossInputs {
  public:
   void take(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
   void append_to(LossTensors& tensors) const;
-  // What a share takes, with the largest target that these losses can have.
+  // Size for a share with the largest target of these losses.
   static std::size_t bytes(const Network& network, std::span<const LossAt> losses, std::uint32_t samples);
 
  private:
@@ -29,24 +29,24 @@ class LossInputs {
   std::vector<float> weights_, labels_, second_labels_, shares_;
   std::vector<float> targets_;  // (count, channels) or (count, H, W, channels)
   std::int64_t pixels_ = 0, channels_ = 0;
-  bool classes_ = false;  // a class a pixel
+  bool classes_ = false;  // one class per pixel
 };
 
 // Threading: the replica's thread.
 class Losses {
  public:
-  explicit Losses(const Network& network) : network_(network) {}  // which outlives it
+  explicit Losses(const Network& network) : network_(network) {}  // `network` must outlive it
 
-  // From here on run() takes no memory for these losses over as many samples.
+  // Allocates, so that run() takes no memory for these losses over at most this many samples.
   void plan(std::span<const LossAt> losses, std::int64_t samples);
   std::size_t bytes() const { return bytes_; }
   void start() { workspace_ = MemoryRegion(bytes_); }
 
-  // The maps of what a loss is measured at. d_output: null where no gradient is wanted. No samples: sums of 0.
+  // The maps at which a loss is measured. d_output: null if no gradient is wanted. Without samples: sums of 0.
   struct At {
     Map output;
     const Map* d_output = nullptr;
-    bool add = false;  // the gradient, to the one that is there
+    bool add = false;  // adds the gradient to the existing one
   };
   StepSums run(const LossAt& loss, const At& at, const LossInputs& inputs, std::int64_t samples, double divisor);
 

@@ -35,7 +35,7 @@ dnnl::memory::data_type to_dnnl(DataType type) {
     case DataType::i32: return dnnl::memory::data_type::s32;
     case DataType::f32: return dnnl::memory::data_type::f32;
     case DataType::bf16: return dnnl::memory::data_type::bf16;
-    case DataType::u16: break;  // no network computes in it
+    case DataType::u16: break;  // not used in networks
   }
   return dnnl::memory::data_type::undef;
 }

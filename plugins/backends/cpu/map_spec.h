@@ -10,8 +10,8 @@
 
 namespace millrace::cpu {
 
-// How channels lie in memory; see kernels/map.h. One layout is chosen for a whole network: the one that oneDNN's convolutions
-// ask for on this processor and in this precision.
+// Layout of channels in memory; see kernels/map.h. One layout is chosen for a whole network: oneDNN's preferred one for
+// convolutions on this processor and in this precision.
 enum class Layout { blocked, channels_last };
 
 struct MapSpec {
@@ -19,7 +19,7 @@ struct MapSpec {
   DataType type = DataType::f32;
   Layout layout = Layout::channels_last;
 
-  // `shape` is of one sample: (C, H, W), or (C), whose layout is always channels_last.
+  // `shape`: one sample's, (C, H, W), or (C), whose layout is always channels_last.
   static MapSpec of(const Shape& shape, std::int64_t batch, DataType type, Layout layout);
 
   std::size_t bytes() const;
@@ -29,7 +29,7 @@ struct MapSpec {
   dnnl::memory::desc rows_desc() const;  // (N, C). REQUIRES: height = width = 1 and channels_last
 };
 
-// As portable kernels see it.
+// The map as portable kernels see it.
 TensorView view_of(const Map& map);
 inline TensorView view_of(const MapSpec& spec, void* data) { return view_of(spec.map(data)); }
 

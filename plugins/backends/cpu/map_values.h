@@ -1,4 +1,4 @@
-// Values of maps, as other parts of a replica see them.
+// Conversions of map values for other parts of a replica.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace millrace::cpu {
 
-// To (samples, C) or (samples, C, H, W), as the network's shapes are written.
+// To (samples, C) or (samples, C, H, W), as in the network's shapes.
 void read_map(const Map& map, float* to);
 std::vector<float> values_of(const Map& map);
 
-// to += view.weight * from; the rows of a mirrored view are read from their other end. `to` is float32 with channels last.
+// to += view.weight * from; rows of a mirrored view are read in reverse. `to` is float32 with channels last.
 void add_view(const Map& from, const View& view, const Map& to);
 
 void zero(const Map& map);

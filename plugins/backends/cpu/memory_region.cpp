@@ -12,7 +12,7 @@ MemoryRegion::MemoryRegion(std::size_t bytes) : bytes_(bytes) {
   if (data == MAP_FAILED) throw std::bad_alloc();
   data_ = data;
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  if (bytes >= 4 * kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // fewer misses of the address translation
+  if (bytes >= 4 * kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // fewer TLB misses
 }
 
 MemoryRegion::~MemoryRegion() {

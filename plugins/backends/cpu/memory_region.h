@@ -1,4 +1,4 @@
-// A range of zeroed memory straight from the operating system: it costs nothing until it is touched, and goes back whole.
+// A range of zeroed memory directly from the operating system: it costs nothing until touched, and is returned as a whole.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace millrace::cpu {
 class MemoryRegion {
  public:
   MemoryRegion() = default;
-  explicit MemoryRegion(std::size_t bytes);  // throws std::bad_alloc when there is not that much
+  explicit MemoryRegion(std::size_t bytes);  // throws std::bad_alloc if there is not enough memory
   MemoryRegion(MemoryRegion&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {

@@ -1,4 +1,4 @@
-// Batch normalisation with what fusion put around it: a max pooling before, an addition and an activation after.
+// Batch normalisation fused with a max pooling before and an addition and activation after.
 //
 // Kept for backward: the (pooled) input, its mean and variance, one byte per window; with a ReLU after an addition the output,
 // which the next layer keeps anyway.
@@ -50,7 +50,7 @@ class Normalisation final : public Operation {
     if (scale_at_ < 0 || !trains(static_cast<std::size_t>(scale_at_))) d_scale_at_ = planner.tensor(channel_bytes());
     if (shift_at_ < 0 || !trains(static_cast<std::size_t>(shift_at_))) d_shift_at_ = planner.tensor(channel_bytes());
     if (meets() || !learns_) shared_at_ = planner.tensor(2 * channel_bytes());
-    bool gradient_is_free = true;  // may be overwritten by the gradient of the input
+    bool gradient_is_free = true;  // the input's gradient may overwrite it
     if (node_.residual != kNoResidual) {
       if (node_.activation == Activation::relu) planner.use(output.tensor);
       if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
@@ -99,7 +99,7 @@ class Normalisation final : public Operation {
   }
 
   void recompute(const Pass&) override {
-    if (node_.pool >= 0) pool_and_measure(!meets());  // the same statistics once more
+    if (node_.pool >= 0) pool_and_measure(!meets());  // recomputes the same statistics
     if (!output_is_kept()) normalise();
   }
 
@@ -111,7 +111,7 @@ class Normalisation final : public Operation {
       arguments.residual = &residual_;
       if (node_.activation == Activation::relu) arguments.y = &y_;
     }
-    // After an addition the gradient of the sum is written over dy: pass 2 and the residual both start from it.
+    // After an addition the gradient of the sum overwrites dy: pass 2 and the residual both start from it.
     const bool masks = node_.residual != kNoResidual;
     kernels().normalise_backward_sums(arguments, d_shift_, d_scale_, masks ? &dy_ : nullptr);
     if (masks) {
@@ -119,11 +119,11 @@ class Normalisation final : public Operation {
       arguments.residual = nullptr;
       arguments.y = nullptr;
     }
-    // Before pass 2, which may write over dy.
+    // Before pass 2, which may overwrite dy.
     if (d_residual_) d_residual_.finish();
     if (!d_input_) return;
     if (meets()) share_sums(false);
-    // Statistics that do not depend on the input pass no gradient on: pass 2 with sums of zero.
+    // Statistics that do not depend on the input pass on no gradient: pass 2 with zero sums.
     if (!learns_) std::fill_n(shared_, 2 * channels_, 0.0F);
     const float* const d_shift = shared_ != nullptr ? shared_ : d_shift_;
     const float* const d_scale = shared_ != nullptr ? shared_ + channels_ : d_scale_;
@@ -140,7 +140,7 @@ class Normalisation final : public Operation {
   }
 
  private:
-  // Statistics are small, so an operation that follows another takes them over, and running ones move once.
+  // Statistics are small, so an operation that follows another reuses them, and running ones are updated once.
   void follow_statistics(Planner& planner) {
     const auto& kept = static_cast<const Normalisation&>(*first());
     mean_at_ = kept.mean_at_;
@@ -149,15 +149,15 @@ class Normalisation final : public Operation {
     planner.use(variance_at_);
   }
 
-  // Whether all replicas share statistics.
+  // True if all replicas share statistics.
   bool meets() const {
     const CompileOptions& options = compile_context_.options;
     return learns_ && options.request.sync_batch_norm && options.all_gather != nullptr && options.all_gather->replicas() > 1;
   }
 
-  // The mean and variance of all replicas from those of each, which has `count` values a channel: with n_r values of mean m_r and
-  // variance v_r, mean = sum n_r m_r / N and variance = sum n_r (v_r + (m_r - mean)^2) / N (Chan et al. 1979), in order of
-  // replicas.
+  // The mean and variance over all replicas from each replica's, which has `count` values per channel: with n_r values of mean
+  // m_r and variance v_r, mean = sum n_r m_r / N and variance = sum n_r (v_r + (m_r - mean)^2) / N (Chan et al. 1979), in order
+  // of replicas.
   void share_statistics(double count) {
     const auto channels = static_cast<std::size_t>(channels_);
     std::vector<double> mine(2 * channels + 1), all(mine.size() * compile_context_.options.all_gather->replicas());
@@ -181,7 +181,7 @@ class Normalisation final : public Operation {
     }
   }
 
-  // The sums of pass 1 over all replicas. A parameter's gradient stays this replica's own. `absent`: it has none.
+  // The sums of pass 1 over all replicas. A parameter's gradient remains this replica's. `absent`: this replica has no samples.
   void share_sums(bool absent) {
     const auto channels = static_cast<std::size_t>(channels_);
     std::vector<double> mine(2 * channels), all(mine.size() * compile_context_.options.all_gather->replicas());
@@ -232,7 +232,7 @@ class Normalisation final : public Operation {
   }
 
   std::size_t channel_bytes() const { return static_cast<std::size_t>(channels_) * sizeof(float); }
-  double total_count() const {  // of the last forward
+  double total_count() const {  // from the last forward
     return first() == nullptr ? total_count_ : static_cast<const Normalisation&>(*first()).total_count_;
   }
   double count() const { return static_cast<double>(y_.n * y_.pixels()); }
@@ -244,7 +244,7 @@ class Normalisation final : public Operation {
   const BatchNormAttributes& attributes_;
   std::int64_t channels_;
   PoolWindow window_;
-  int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
+  int scale_at_ = -1, shift_at_ = -1;  // indices among the layer's parameters
   std::size_t statistics_at_ = 0;
   bool training_ = false, learns_ = false, has_gradient_ = false;
   TensorId pooled_ = kNoTensor, index_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor;
@@ -254,8 +254,8 @@ class Normalisation final : public Operation {
   Map x_, normalised_, y_, residual_, dy_;
   std::uint8_t* index_data_ = nullptr;
   float *mean_ = nullptr, *variance_ = nullptr, *d_scale_ = nullptr, *d_shift_ = nullptr;
-  float* shared_ = nullptr;  // for pass 2, instead of this replica's sums: of the shift, of the scale
-  double total_count_ = 0;   // values a channel, of all replicas that share statistics
+  float* shared_ = nullptr;  // for pass 2, instead of this replica's sums: shift, then scale
+  double total_count_ = 0;   // values per channel over all replicas that share statistics
 };
 
 }  // namespace

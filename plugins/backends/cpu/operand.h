@@ -1,4 +1,4 @@
-// An argument of a oneDNN primitive that may lie in another layout or type than the primitive wants.
+// An argument of a oneDNN primitive whose layout or type may differ from the primitive's.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -9,13 +9,13 @@ namespace millrace::cpu {
 
 class Operand {
  public:
-  // Plans a temporary, alive at the planner's present time, when `held` and `wanted` differ. True when they do.
-  // The copies between them are checked.
+  // Plans a temporary for the planner's current time if `held` and `wanted` differ, and returns true then. The copies between
+  // them are checked.
   bool plan(Planner& planner, const PrimitiveChecks& checks, const dnnl::memory::desc& held, const dnnl::memory::desc& wanted);
-  // `data`: where it is held.
+  // `data`: the held memory.
   void bind(const dnnl::engine& engine, const Binding& binding, void* data);
 
-  const dnnl::memory& memory() const { return wanted_; }  // what the primitive gets
+  const dnnl::memory& memory() const { return wanted_; }  // the primitive's argument
   void load(dnnl::stream& stream);                        // held -> wanted, before the primitive reads it
   void store(dnnl::stream& stream);                       // wanted -> held, after the primitive wrote it
 

@@ -1,6 +1,6 @@
-// One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory (backend/planned_operation.h), then runs them again and again: forward(), perhaps recompute(), and backward(), all on
-// the replica's thread.
+// One node of a compiled network: its computation, inputs and outputs. An executable plans all its operations, binds them to
+// memory (backend/planned_operation.h), then runs them repeatedly: forward(), perhaps recompute(), and backward(), all on the
+// replica's thread.
 #pragma once
 
 #include <memory>
@@ -15,33 +15,33 @@
 
 namespace millrace::cpu {
 
-// What operations are made from. Outlives them.
+// Common inputs for making operations. Outlives them.
 struct CompileContext {
   const Network& network;
   CompileOptions options;
-  Layout layout = Layout::channels_last;  // of maps
+  Layout layout = Layout::channels_last;  // for maps
   ParameterStore& parameters;
   dnnl::engine engine;
   dnnl::stream stream;
-  PrimitiveChecks checks = {};      // without verdicts: nothing is checked
-  dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it when that is a convolution
+  PrimitiveChecks checks = {};      // without verdicts nothing is checked
+  dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
 
-// Where an operation writes the gradient of one of its inputs; null where it is not needed.
+// Destination of an input's gradient; null if it is not needed.
 struct GradientTarget {
   Map written, total;
-  bool add = false;  // what was written, to the total
+  bool add = false;  // adds the written values to the total
 
   explicit operator bool() const { return written.data != nullptr; }
-  void finish() const;  // after `written` has been written
+  void finish() const;  // call after writing `written`
 };
 
-// What one pass depends on besides tensors.
+// Inputs of a pass other than tensors.
 struct Pass {
-  std::uint64_t step = 0;          // of training
+  std::uint64_t step = 0;          // training step
   std::uint64_t first_sample = 0;  // this replica's first place in the global batch
 };
 
@@ -54,35 +54,34 @@ class Operation : public PlannedOperation<MapSpec> {
       : PlannedOperation(compile_context.network, std::move(node)), compile_context_(compile_context) {}
 
   virtual void forward(const Pass& pass) = 0;
-  // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
-  // no running statistic moves.
+  // Recomputes forward results that backward needs and that are gone, bit-identical. Changes nothing else: no running statistics.
   virtual void recompute(const Pass& pass) {
     if (!output_is_kept()) forward(pass);
   }
   virtual void backward(const Pass& pass) = 0;
-  // In place of forward() and backward() on a replica without a sample in this step, where replicas meet in the middle of a pass.
+  // Replace forward() and backward() on a replica without samples in this step, where replicas meet in the middle of a pass.
   virtual void meet_forward() {}
   virtual void meet_backward() {}
 
-  // Calls; errors, oneDNN's as well, name the layer.
+  // Runs a call; errors, including oneDNN's, name the layer.
   template <class Call>
   void at_layer(const Call& call) const {
     PlannedOperation::at_layer([&] { as_error(call); });
   }
 
  protected:
-  // Plans an output's tensor, in the shape that the network says; see plan_tensor().
+  // Plans an output's tensor in the network's shape; see plan_tensor().
   Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
     const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, compile_context_.layout);
     return plan_tensor(planner, spec, in_place_of, port);
   }
-  // The gradient of `value`, written apart where there is one already, and added by GradientTarget::finish().
+  // The gradient of `value`, written separately if one exists already, and added by GradientTarget::finish().
   static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
-  // The gradient of a parameter of this layer, or null when it is not trained.
+  // The gradient of a parameter of this layer; null if it is not trained.
   float* gradient(std::size_t parameter) const {
     return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
   }
-  // The shape of a parameter of this layer, as the network has it.
+  // The shape of a parameter of this layer in the network.
   const Shape& parameter_shape(std::size_t parameter) const {
     return compile_context_.network.parameters[static_cast<std::size_t>(layer().parameters[parameter])].shape;
   }
@@ -101,7 +100,7 @@ class Operation : public PlannedOperation<MapSpec> {
   }
 };
 
-// A value and its gradient as maps; null data where there is none.
+// A value and its gradient as maps; null data if there is none.
 Map map_of(const Planner& planner, const Binding& binding, LayerPort value);
 Map gradient_of(const Planner& planner, const Binding& binding, LayerPort value);
 // The result of Planner::contribute(), bound.

@@ -16,9 +16,9 @@ using dnnl::memory;
 
 namespace {
 
-constexpr std::int64_t kRows = 64;  // of a block
+constexpr std::int64_t kRows = 64;  // in a block
 
-// oneDNN plans for as many threads as there are when a primitive is made.
+// oneDNN plans for the number of threads at the time a primitive is created.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -83,7 +83,7 @@ void Orthogonaliser::multiply_block(const Product& product, std::int64_t index, 
   const Product::Block& block = (index + 1) * kRows <= product.rows ? product.whole : product.rest;
   const auto row = static_cast<std::size_t>(index * kRows) * size_of(type_);
   const auto at = [&](const memory::desc& desc, const void* data, std::size_t bytes) {
-    return memory(desc, engine_, static_cast<std::byte*>(const_cast<void*>(data)) + bytes);  // NOLINT: no memory of constants
+    return memory(desc, engine_, static_cast<std::byte*>(const_cast<void*>(data)) + bytes);  // NOLINT: oneDNN has no const memory
   };
   dnnl::stream stream(engine_);
   std::byte* const scratch = scratch_.as<std::byte>() + static_cast<std::size_t>(omp_get_thread_num()) * scratch_bytes_;

@@ -1,7 +1,7 @@
 // Makes matrices orthogonal (millrace/kernels/orthogonalise.h) with oneDNN's products.
 //
-// Every replica has to compute the same bits, and replicas may have teams of different sizes. So products are cut into blocks of
-// rows that depend on the shape alone, and each block is computed by one thread.
+// All replicas must compute identical bits, but their teams may differ in size. So products are divided into blocks of rows that
+// depend on the shape alone, and one thread computes each block.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ namespace millrace::cpu {
 
 class Orthogonaliser {
  public:
-  // `type`: of what is multiplied.
+  // `type`: of the factors.
   explicit Orthogonaliser(DataType type) : type_(type) {}
 
-  // Before start(), on a thread with the team that will run.
+  // Call before start(), on a thread with the team that will run.
   void add(const MatrixShape& shape, const PrimitiveChecks& checks);
   std::size_t bytes() const;
   void start();
@@ -53,8 +53,8 @@ class Orthogonaliser {
   const DataType type_;
   dnnl::engine engine_ = processor();
   std::map<std::pair<std::int64_t, std::int64_t>, Products> products_;  // by height and width
-  std::size_t elements_ = 0;                                            // of the largest matrix, with what is made of it
-  std::size_t scratch_bytes_ = 0;                                       // of a thread
+  std::size_t elements_ = 0;                                            // for the largest matrix and its intermediate results
+  std::size_t scratch_bytes_ = 0;                                       // per thread
   int threads_ = 0;
   MemoryRegion memory_, scratch_;
 };

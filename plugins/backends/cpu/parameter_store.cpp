@@ -50,8 +50,8 @@ void ParameterStore::plan_bf16_values() {
   }
 }
 
-// A parameter with a layout is rearranged where its optimizer works with rows and columns: directions of a matrix; value,
-// gradient and states of elements beside reduced states.
+// A parameter with a layout is rearranged if its optimizer works on rows and columns: directions of a matrix; value, gradient and
+// elementwise states in addition to reduced states.
 void ParameterStore::plan_workspace() {
   for (int bucket = 0; bucket < static_cast<int>(plan_.parameters.buckets().size()); ++bucket) {
     for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
@@ -94,7 +94,7 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
   return kept ? bf16_values_.as<std::uint16_t>() + bf16_offsets_[static_cast<std::size_t>(index)] : nullptr;
 }
 
-// Everything is padded to whole lines, so the last pack of an array is whole too.
+// Everything is padded to whole cache lines, so an array's last pack is complete too.
 UpdateArguments ParameterStore::arguments_of(int index, const UpdatePlan::Range& range) {
   UpdateArguments arguments;
   arguments.value = value(index);
@@ -130,7 +130,7 @@ void ParameterStore::update(int bucket, const UpdateStep& step) {
 void ParameterStore::update(int index, const UpdatePlan::Range& range, const UpdateStep& step) {
   const Optimizer& optimizer = *range.optimizer;
   const UpdateSegment segment =
-      plan_.updates.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
+      plan_.updates.segment(index, step.rate_factor, step.learning_rate);  // for a single parameter: the whole rate
   UpdateArguments arguments = arguments_of(index, range);
   arguments.learning_rate = 1;
   arguments.scale = step.scale;
@@ -147,7 +147,7 @@ void ParameterStore::update(int index, const UpdatePlan::Range& range, const Upd
   put_back(index, optimizer, rows, arguments);
 }
 
-// Copies of what an optimizer with reduced states reads and writes, where rows are rows. Zeros after the last element.
+// Copies, in row order, of the arrays that an optimizer with reduced states uses. Zeros after the last element.
 UpdateArguments ParameterStore::in_rows(int index, const Optimizer& optimizer, const UpdateArguments& at) {
   const std::size_t elements = layouts_.canonical_elements(index), stride = round_up(elements, kFloatsPerLine);
   auto* free = rearranged_.as<float>();
@@ -178,7 +178,7 @@ void ParameterStore::put_back(int index, const Optimizer& optimizer, const Updat
   refresh_bf16(index);
 }
 
-// Directions lie as the parameter does; as the network has it, it is a matrix.
+// Directions have the parameter's layout; in the network's layout they are a matrix.
 void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
   const MatrixShape shape = matrix_of(plan_.parameters.parameter(index));
   const dnnl::engine& engine = orthogonaliser_.engine();
@@ -199,7 +199,7 @@ void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_b
 
 void ParameterStore::swap_with(std::string_view copy) {
   const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
+  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
   std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), states_[state].as<float>());
   refresh_all_bf16();
 }

@@ -1,7 +1,7 @@
-// All parameters of one replica, as backend/store_plan.h orders them, in the layouts in which the convolutions read them.
-// Padding is zero, and stays so.
+// All parameters of one replica, ordered by backend/store_plan.h, in the layouts of the convolutions that read them. Padding
+// stays zero.
 //
-// Threading: planning and values on the replica's thread alone; plan() from any thread after start().
+// Threading: planning and values only on the replica's thread; plan() from any thread after start().
 #pragma once
 
 #include <memory>
@@ -25,13 +25,13 @@ class ParameterStore {
 
   // ---- Planning ----
   WeightLayouts& layouts() { return layouts_; }
-  void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. On the thread that will update
+  void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
 
   // ---- After start() ----
   void start();
   float* value(int index) { return values_.as<float>() + plan_.parameters.offset(index); }
-  void* computed_value(int index);  // of weights with a layout, in WeightLayouts::computed(): what passes read
+  void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
   Gradients& gradients() { return gradients_; }
 
   // `step.rate_factor` as for Replica::update().
@@ -44,7 +44,7 @@ class ParameterStore {
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
-  std::uint16_t* bf16_value(int index);                     // kept beside weights with a layout when the precision is bf16
+  std::uint16_t* bf16_value(int index);                     // kept in addition to weights with a layout if the precision is bf16
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   void plan_bf16_values();
   void plan_workspace();
@@ -64,10 +64,10 @@ class ParameterStore {
   std::size_t bf16_ = 0;                   // elements
   MemoryRegion values_, bf16_values_;
   Gradients gradients_{plan_.parameters};
-  std::vector<MemoryRegion> states_;  // as the plan's
-  std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: no optimizer needs them
-  std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements that the update of one parameter takes
-  MemoryRegion directions_, rearranged_;                   // as the parameter that is updated lies; as the network has it
+  std::vector<MemoryRegion> states_;  // parallel to the plan's states
+  std::vector<Squares> norms_;        // first for the current parameter, then for its chunks; empty if no optimizer needs them
+  std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements needed to update one parameter
+  MemoryRegion directions_, rearranged_;                   // in the layout of the current parameter; in the network's layout
   Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};
 };
 

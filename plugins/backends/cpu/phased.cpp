@@ -1,6 +1,6 @@
-// Dilated convolution where oneDNN has its reference implementation alone, which takes minutes a step: windows that reach far
-// over the edge, as in DeepLab. Pixels whose rows and columns leave the same remainders by the dilation meet each other alone, as
-// neighbours. Each such phase is copied to an image of its own; on these the convolution is dense.
+// Dilated convolution where oneDNN has only its reference implementation, which takes minutes per step: windows that reach far
+// over the edge, as in DeepLab. Pixels interact only if their rows and columns are equal modulo the dilation. Each such phase is
+// copied to a separate image, on which the convolution is dense.
 #include "kernels/rearrange.h"
 #include "primitives.h"
 #include "rearranged.h"
@@ -69,7 +69,7 @@ bool takes_phases(const CompileContext& compile_context, const Node& node) {
                                                                                   weights, y, strides, dilates, before, after)) ||
            is_slow_convolution(describe_backward<dnnl::convolution_backward_weights>(
                compile_context.engine, forward, how, x, d_weights, none, y, strides, dilates, before, after));
-  } catch (const dnnl::error&) {  // computing it will say so
+  } catch (const dnnl::error&) {  // reported when it is computed
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// What a compiled network keeps in memory and for how long, in this backend's layouts.
+// Plans a compiled network's memory and lifetimes, in this backend's layouts.
 #pragma once
 
 #include "map_spec.h"

@@ -1,4 +1,4 @@
-// What is decided before anything is computed: which layers are fused, and the queues, streams and events that work goes through.
+// Decisions before anything is computed: the fused layers, and the queues, streams and events.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
   }
 }
 
-// The layers of an executable for two samples; none: this processor does not compute in bf16.
+// The layers of an executable for two samples; empty if this processor does not compute in bf16.
 std::vector<LayerTime> layers_in(Precision precision, bool training, const std::shared_ptr<const Network>& network) {
   try {
     return Laboratory(network, 2, training, CompileOptions{.precision = precision}).executable().layer_times();
@@ -89,8 +89,7 @@ std::vector<LayerTime> layers_in(Precision precision, bool training, const std::
   }
 }
 
-// In training and in inference alike, so that both compute the same; never for few channels or small maps, or where AMX is
-// faster.
+// The same in training and in inference, so that both agree; never for few channels or small maps, or where AMX is faster.
 TEST(Winograd, IsChosenByTheLayerAlone) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 12, width = 12 }
@@ -102,7 +101,7 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
   const bool in_bf16 = kernels().winograd_bf16 != nullptr && !multiplies_tiles();
   const dnnl::engine engine = processor();
   const bool blocked = preferred_layout(*network, {.train_batch = 2}, engine) == Layout::blocked;
-  const bool by_onednn = DNNL_VERSION_MAJOR < 3 && blocked;  // which has it itself
+  const bool by_onednn = DNNL_VERSION_MAJOR < 3 && blocked;  // it has the algorithm itself
   const bool in_float32 = kernels().winograd_f32 != nullptr && !by_onednn;
   for (const auto& [precision, here] : {std::pair{Precision::fp32, in_float32}, std::pair{Precision::bf16, in_bf16}}) {
     for (const bool training : {true, false}) {
@@ -135,7 +134,7 @@ TEST(SideBySide, IsChosenForNarrowMapsWithTiles) {
   EXPECT_EQ(chosen, multiplies_tiles() ? (std::vector<std::string>{"down", "narrow"}) : std::vector<std::string>{});
 }
 
-// The largest batch chooses how the weights lie, and for that oneDNN 3 has only reference loops where a batch is smaller.
+// The largest batch chooses the weights' layout, for which oneDNN 3 has only reference loops with smaller batches.
 TEST(SideBySide, IsNeverLeftToAReferenceImplementation) {
   const auto network = network_of(R"(
     input = { channels = 64, height = 7, width = 7 }
@@ -153,7 +152,7 @@ TEST(SideBySide, IsNeverLeftToAReferenceImplementation) {
   }
 }
 
-// oneDNN computes gradients of such widths in bf16 in plain loops, a hundred times as slowly as in float32.
+// For such widths oneDNN computes bf16 gradients in plain loops, a hundred times as slowly as in float32.
 TEST(Widths, AreNeverLeftToAReferenceImplementation) {
   for (const int width : {8, 12, 24, 40}) {
     const auto network = network_of(fmt::format(R"(
@@ -175,8 +174,8 @@ TEST(Widths, AreNeverLeftToAReferenceImplementation) {
   }
 }
 
-// As in DeepLab, whose windows reach over the edge by more than oneDNN's fast implementations know. The last of the three is the
-// gradient of the weights: for maps of so few columns oneDNN has nothing else with AVX2.
+// As in DeepLab, whose windows reach further over the edge than oneDNN's fast implementations support. The last of the three is
+// the gradient of the weights: for maps of so few columns oneDNN has nothing else with AVX2.
 TEST(Dilation, IsNeverLeftToAReferenceImplementation) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 23, width = 30 }
@@ -212,7 +211,13 @@ TEST(WorkQueue, SkipsWorkAfterAnErrorButCompletesItsEvents) {
   WorkQueue queue("test");
   bool worked = false, cleaned = false;
   queue.submit([] { fail(ErrorKind::device, "broken"); });
-  queue.submit([&] { worked = true; }, [&] { cleaned = true; })->wait();
+  const Ref<HostEvent> skipped = queue.submit([&] { worked = true; }, [&] { cleaned = true; });
+  skipped->wait_until_complete();
+  std::string failure;
+  skipped->then([&](const Error* error) { failure = error == nullptr ? "none" : error->message(); });
+  EXPECT_EQ(failure, "broken") << "what reads the results learns that there are none";
+  EXPECT_THROW(skipped->wait(), Error);
+  EXPECT_NO_THROW(queue.drain());
   EXPECT_FALSE(worked);
   EXPECT_TRUE(cleaned);
   EXPECT_THROW(queue.check(), Error);
@@ -228,10 +233,10 @@ TEST(WorkQueue, ForgetsAnErrorThatItsCallerReceives) {
 TEST(HostEvent, CallsBackOnceWhetherBeforeOrAfter) {
   HostEvent event;
   int before = 0, after = 0;
-  event.then([&] { ++before; });
+  event.then([&](const Error*) { ++before; });
   EXPECT_EQ(before, 0);
   event.signal();
-  event.then([&] { ++after; });
+  event.then([&](const Error*) { ++after; });
   EXPECT_EQ(before, 1);
   EXPECT_EQ(after, 1);
   EXPECT_TRUE(event.complete());
@@ -248,12 +253,12 @@ TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
   stream->copy(a.data(), total.data(), total.size());
   const Ref<Event> done = stream->record();
   std::atomic<bool> called = false;
-  done->then([&] { called = true; });
+  done->then([&](const Error*) { called = true; });
   EXPECT_FALSE(done->complete());
   ready->signal();
   done->wait();
   EXPECT_EQ(a, std::vector<float>(1000, 3.0F));
-  while (!called) std::this_thread::yield();  // after those who wait were woken
+  while (!called) std::this_thread::yield();  // after waiting threads were woken
 }
 
 TEST(Device, SaysWhatTheProcessorIs) {

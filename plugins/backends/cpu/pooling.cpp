@@ -46,7 +46,7 @@ class Pooling final : public Operation {
   }
 
   void recompute(const Pass& pass) override {
-    if (max_ || !output_is_kept()) forward(pass);  // index_data_ is wanted too
+    if (max_ || !output_is_kept()) forward(pass);  // index_data_ is needed too
   }
 
   void backward(const Pass&) override {

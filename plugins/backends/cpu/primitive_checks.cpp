@@ -26,7 +26,7 @@ namespace {
 
 bool is_transposed(const WindowSum& sum) { return sum.layer == WindowSum::Layer::transposed_convolution; }
 
-// A transposed convolution is its mirror, from its destination to its source.
+// A transposed convolution is its mirror image, from destination to source.
 const memory::desc& x_of(const WindowSum& sum) { return is_transposed(sum) ? sum.destination : sum.source; }
 const memory::desc& y_of(const WindowSum& sum) { return is_transposed(sum) ? sum.source : sum.destination; }
 
@@ -35,7 +35,7 @@ WindowOperand result_of(const WindowSum& sum) {
   return (sum.pass == WindowSum::Pass::forward) == is_transposed(sum) ? WindowOperand::x : WindowOperand::y;
 }
 
-// A tensor's extents or axes by position: as (N, C, H, W), or of weights as (G, O, I, H, W).
+// A tensor's extents or axes by position: (N, C, H, W), or for weights (G, O, I, H, W).
 template <class Axis>
 std::vector<Axis> map_order(std::vector<Axis> axes, const Axis& none) {
   axes.resize(4, none);
@@ -45,7 +45,7 @@ template <class Axis>
 std::vector<Axis> weights_order(const WindowSum& sum, std::vector<Axis> axes, const Axis& none) {
   if (axes.size() != 5) axes.insert(axes.begin(), none);
   axes.resize(5, none);
-  // oneDNN names the weights of a transposed convolution by its own output and input, and those of a product (inner, columns).
+  // oneDNN names a transposed convolution's weights by its own output and input, and a product's (inner, columns).
   if (is_transposed(sum) || sum.layer == WindowSum::Layer::product) std::swap(axes[1], axes[2]);
   return axes;
 }
@@ -67,7 +67,7 @@ WindowShape shape_of(const WindowSum& sum) {
   return shape;
 }
 
-constexpr double kMostOfReference = 0x1p24;  // multiply-adds, of all samples
+constexpr double kMostOfReference = 0x1p24;  // multiply-adds over all samples
 
 double multiply_adds(const WindowShape& s) {
   const auto side = [](const WindowShape::Side& of) { return static_cast<double>(of.out * of.kernel); };
@@ -125,14 +125,14 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   });
 }
 
-// One for each thread, so that each has something to do, and at least two to be added up. Rows of a product are all kept: its
-// kernel is made for their number.
+// One per thread, so that each has work, and at least two to be summed. A product keeps all rows: its kernel is made for their
+// number.
 memory::dim fewest_samples(const WindowSum& sum) {
   const bool is_product = sum.layer == WindowSum::Layer::linear || sum.layer == WindowSum::Layer::product;
   return is_product ? dims_of(sum.source)[0] : std::max(2, omp_get_max_threads());
 }
 
-// The same implementation for as few samples as show what it does with all.
+// Checks the same implementation on just enough samples to be representative.
 Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
   const dnnl::engine engine = chosen.get_engine();
   const std::string implementation = chosen.impl_info_str();
@@ -142,13 +142,13 @@ Fault check(const WindowSum& sum, const Base& chosen, MemoryRegion& scratch) {
     const WindowSum fewer = of_first(sum, samples);
     try {
       return run(fewer, cpu::describe(engine, fewer, same), scratch);
-    } catch (const dnnl::error&) {  // another one computes so few
+    } catch (const dnnl::error&) {  // another implementation handles so few samples
     }
   }
   return run(sum, chosen, scratch);
 }
 
-// Writes known numbers that every type holds, and zeros where nothing lies.
+// Writes known numbers that every type represents exactly, and zeros in padding.
 void fill(const memory::desc& desc, std::byte* data) {
   std::memset(data, 0, desc.get_size());
   const memory::dims extents = dims_of(desc);
@@ -168,7 +168,7 @@ void fill(const memory::desc& desc, std::byte* data) {
   }
 }
 
-// A part of a large tensor, the first along its first axis. Blocks of a layout are not cut.
+// The first part of a large tensor along its first axis. Blocks of a layout are not split.
 memory::desc first_part(const memory::desc& desc) {
   constexpr memory::dim kMostElements = memory::dim{1} << 22, kBlock = 16;
   memory::dims extents = dims_of(desc);
@@ -204,7 +204,7 @@ std::string onednn_version() {
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
-// All batches that one implementation computes share a verdict, so that the last and smaller one of an epoch costs nothing.
+// All batch sizes with the same implementation share a verdict, so that an epoch's smaller last batch costs nothing.
 std::string key_of(const WindowSum& sum, const Base& desc) {
   const memory::dim samples = std::min(dims_of(sum.source)[0], fewest_samples(sum));
   return fmt::format("{} by {} on {} threads", cpu::key_of(of_first(sum, samples)), desc.impl_info_str(), omp_get_max_threads());
@@ -241,7 +241,7 @@ Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum)
 }
 
 Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& sum) const {
-  for (;;) {  // what is wrong is not described again
+  for (;;) {  // wrong implementations are not returned again
     Base chosen = describe(engine, sum);
     if (is_right(sum, chosen)) return chosen;
   }
@@ -254,7 +254,7 @@ bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
     return true;
   try {
     return verdicts_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
-  } catch (const std::bad_alloc&) {  // what the network itself needs is planned, and told, later
+  } catch (const std::bad_alloc&) {  // the network's own memory is planned and reported later
     return true;
   }
 }

@@ -1,5 +1,5 @@
-// Kernels are wrong here on purpose: this program's dnnl_primitive_execute() stands before oneDNN's, for everything that the
-// backend runs, in checks and in training alike.
+// Kernels are deliberately wrong here: this program's dnnl_primitive_execute() overrides oneDNN's for the whole backend, in
+// checks and in training.
 #include "primitive_checks.h"
 
 #include <dlfcn.h>
@@ -22,13 +22,13 @@ using dnnl::memory;
 using Type = memory::data_type;
 using Fault = std::function<void(float* result, std::size_t bytes)>;
 
-// What is done to results of implementations whose name and result it has.
+// The fault applied to results of implementations with this name and result.
 struct Planted {
   int argument = 0;            // DNNL_ARG_DIFF_WEIGHTS
   std::string implementation;  // empty: any
   Fault fault;
   int executed = 0;          // primitives with this result
-  std::string crashes = {};  // an implementation of the gradient of weights, as it is made
+  std::string crashes = {};  // an implementation of the weight gradient, while it is created
 };
 Planted planted;
 
@@ -132,7 +132,7 @@ TEST_F(PrimitiveChecksTest, PassOverAWrongBlockAndAWriteOutside) {
       EXPECT_NE(warning.find("gradient of the weights of a "), std::string::npos) << warning;
     }
   }
-  planted.fault = spoil_a_block;  // which training does not survive
+  planted.fault = spoil_a_block;  // training does not survive it
   EXPECT_GT(relative_difference(train({}).values, right.values), 1);
 }
 
@@ -148,7 +148,7 @@ TEST_F(PrimitiveChecksTest, RememberVerdictsAndCheckDamagedOnesAgain) {
   EXPECT_NE(train(checks(file)).implementation, right.implementation);
   const int training = std::exchange(planted.executed, 0);
   EXPECT_LT(training, first);
-  EXPECT_EQ(warnings_, warned);  // each run names what it passes over
+  EXPECT_EQ(warnings_, warned);  // each run names the implementations that it skips
 
   std::ifstream in(file);
   std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -170,7 +170,7 @@ TEST_F(PrimitiveChecksTest, SayThatNothingIsRight) {
   EXPECT_FALSE(warnings_.empty());
 }
 
-// As oneDNN's kernels for AVX-512 do for a local response normalisation of one channel.
+// Like oneDNN's AVX-512 kernels for a local response normalisation of one channel.
 TEST_F(PrimitiveChecksTest, PassOverAKernelThatCrashesAsItIsMade) {
   const Gradient right = train({});
   planted.crashes = right.implementation;
@@ -204,7 +204,7 @@ TEST_F(PrimitiveChecksTest, RefuseCopiesBetweenLayoutsThatAreWrong) {
   }
 }
 
-// No false alarm, for every kind of layer and for products of matrices.
+// No false alarms, for every kind of layer and for matrix products.
 TEST_F(PrimitiveChecksTest, FindTodaysKernelsRight) {
   const PrimitiveChecks all = checks();
   const bool bf16 = CpuBackend().devices().front().bf16;

@@ -9,9 +9,9 @@ using dnnl::memory;
 
 namespace {
 
-// oneDNN 2.6 keeps its reorders in a std::map by the two types, and looks them up with operator[], without a lock: the first
-// time that threads ask for types that are not in it, they insert beside each other, and crash, find nothing or never end.
-// Once every pair has been asked for, nothing is inserted any more.
+// oneDNN 2.6 keeps its reorders in a std::map by the two types and accesses it with operator[] without a lock: when threads first
+// request missing types, they insert concurrently, and crash, find nothing or hang. After every pair was requested once, nothing
+// is inserted any more.
 [[maybe_unused]] bool ask_for_every_reorder(const dnnl::engine& engine) {
   using Type = memory::data_type;
   constexpr Type kTypes[] = {Type::f32, Type::bf16, Type::f16, Type::s32, Type::s8, Type::u8};
@@ -20,7 +20,7 @@ namespace {
       try {
         const memory::desc in({1}, from, memory::format_tag::a), out({1}, to, memory::format_tag::a);
         dnnl::reorder::primitive_desc(engine, in, engine, out);
-      } catch (const dnnl::error&) {  // one that this processor lacks
+      } catch (const dnnl::error&) {  // not supported by this processor
       }
     }
   }
@@ -66,7 +66,7 @@ namespace {
 
 struct Blocks {
   memory::dims sizes, dimensions;  // outermost first
-  memory::dim first = 0;           // where the first element lies
+  memory::dim first = 0;           // offset of the first element
 };
 
 std::vector<std::vector<std::int64_t>> offsets_in(const Strides& outer, const Blocks& blocks) {
@@ -93,7 +93,7 @@ memory::dims dims_of(const memory::desc& desc) { return desc.get_dims(); }
 
 memory::data_type type_of(const memory::desc& desc) { return desc.get_data_type(); }
 
-// oneDNN 3 hides the fields of a desc, so the layout is looked for among those that have a name.
+// oneDNN 3 hides the fields of a desc, so this tries the layouts that have a name.
 std::optional<memory::desc> in_type(const memory::desc& desc, memory::data_type type) {
   if (type == type_of(desc)) return desc;
   for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; ++tag) {

@@ -1,7 +1,8 @@
-// The seam to oneDNN's versions. 2 describes a primitive by an operation descriptor and shows the fields of a memory::desc, 3
-// does neither. This header and its source alone know which one is there; everything else uses what both have.
+// Hides the differences of oneDNN's versions. Version 2 describes a primitive by an operation descriptor and exposes the fields
+// of a memory::desc; 3 does neither. Only this header and its source depend on the version; all other code uses the common
+// subset.
 //
-// Errors: dnnl::error where oneDNN cannot compute what is described.
+// Errors: dnnl::error if oneDNN cannot compute what is described.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -10,20 +11,20 @@
 
 namespace millrace::cpu {
 
-// The processor, as oneDNN sees it. Every engine of this plugin comes from here: the first one makes it safe for threads to
-// describe reorders beside each other, which oneDNN 2.6 alone does not.
+// oneDNN's engine of the processor. Every engine of this plugin comes from here: the first call makes it safe for threads to
+// describe reorders concurrently, which oneDNN 2.6 itself does not ensure.
 dnnl::engine processor();
 
 // ---- Primitives ----
-// Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU makes 0 of NaN (maxps of x86), and a
-// result that is not finite must be seen.
+// Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU turns NaN into 0 (maxps of x86), which
+// would hide non-finite results.
 dnnl::primitive_attr attributes();
 
-// The primitive of a description. Throws Error(device) where oneDNN crashes as it makes it.
+// The primitive of a description. Throws Error(device) if oneDNN crashes while creating it.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc);
 
 // The primitive desc of a forward Primitive, such as dnnl::convolution_forward. `arguments`: those of its constructor in oneDNN
-// 3, without engine and attributes; a zero bias is none.
+// 3, without engine and attributes; a zero bias means none.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& how,
                                             const Arguments&... arguments) {
@@ -34,7 +35,7 @@ typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dn
 #endif
 }
 
-// The same for a backward Primitive. `forward`: what it is the backward pass of.
+// The same for a backward Primitive. `forward`: its forward pass.
 template <class Primitive, class Forward, class... Arguments>
 typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine, const Forward& forward,
                                                      const Arguments&... arguments) {
@@ -45,27 +46,27 @@ typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
 #endif
 }
 
-// Whether oneDNN would compute a convolution by its reference loops or through a copy of all windows.
+// True if oneDNN would compute a convolution by its reference loops or through a copy of all windows.
 bool is_slow_convolution(const dnnl::primitive_desc_base& desc);
 
 // ---- Layouts ----
 dnnl::memory::dims dims_of(const dnnl::memory::desc& desc);
 dnnl::memory::data_type type_of(const dnnl::memory::desc& desc);
-// The same tensor in a layout that oneDNN may choose.
+// The same tensor in a layout of oneDNN's choice.
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
-// The same tensor with every element in the same place, of another type; nothing when the layout has no name for that (oneDNN 3).
+// The same tensor and element order in another type; empty if the layout has no name for that (oneDNN 3).
 std::optional<dnnl::memory::desc> in_type(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
 
-// Where elements lie. REQUIRES: a desc without format_tag::any.
+// Element positions. REQUIRES: a desc without format_tag::any.
 struct Strides {
   dnnl::memory::dims padded;   // extents in memory
-  dnnl::memory::dims strides;  // in elements, between the blocks of a dimension that has them
-  bool blocked = false;        // some dimension is cut into blocks, which lie innermost
+  dnnl::memory::dims strides;  // in elements; between blocks for a blocked dimension
+  bool blocked = false;        // some dimension is split into blocks, which are innermost
 };
 Strides strides_of(const dnnl::memory::desc& desc);
-// By dimension, where its indices lie, those of the padding too: an element is at the sum of one of each, in elements. Empty
-// where a layout is not made of strides and blocks.
+// By dimension, the offset of each index, including padding: an element is at the sum of one offset per dimension, in elements.
+// Empty if a layout does not consist of strides and blocks.
 std::vector<std::vector<std::int64_t>> offsets_of(const dnnl::memory::desc& desc);
 
 }  // namespace millrace::cpu

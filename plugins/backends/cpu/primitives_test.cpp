@@ -1,4 +1,4 @@
-// The seam to oneDNN's versions: layouts, whose types it changes, and the parameters that depend on it.
+// The differences of oneDNN's versions: layouts, changes of their types, and the parameters that depend on it.
 #include "primitives.h"
 
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@ namespace {
 using dnnl::memory;
 using Type = memory::data_type;
 
-const memory::dims kDims = {48, 20, 3, 3};  // (out, in, height, width); 20 is no multiple of a block
+const memory::dims kDims = {48, 20, 3, 3};  // (out, in, height, width); 20 is not a multiple of a block
 
-// Whole numbers that bf16 holds, laid out as `desc` says: the upper 16 bits of each element, which are all of bf16.
+// Whole numbers exact in bf16, laid out by `desc`: the upper 16 bits of each element, which are all of bf16.
 std::vector<std::uint16_t> laid_out(const memory::desc& desc) {
   const dnnl::engine engine = processor();
   dnnl::stream stream(engine);
@@ -32,7 +32,7 @@ std::vector<std::uint16_t> laid_out(const memory::desc& desc) {
   return upper;
 }
 
-// No name of a layout says this: rows are 5 apart.
+// No layout has this name: rows are 5 apart.
 memory::desc nameless(Type type) { return {kDims, type, memory::dims{20 * 3 * 5, 3 * 5, 5, 1}}; }
 
 TEST(Primitives, ChangeATypeAndLeaveEveryElementInItsPlace) {
@@ -58,7 +58,7 @@ TEST(Primitives, TellStridesAndPadding) {
   EXPECT_EQ(blocked.strides, (memory::dims{2 * 9 * 16, 9 * 16, 3 * 16, 16}));
 }
 
-// Weights whose layout has no twin in float32 are kept in the network's order.
+// Weights whose layout has no float32 equivalent are kept in the network's order.
 TEST(Primitives, KeepWeightsOfANamelessLayoutInAnOrderThatBothTypesHave) {
   const auto network = network_of(R"(
     input = { channels = 20, height = 8, width = 8 }

@@ -121,7 +121,7 @@ RearrangedConvolution::PrimitiveDesc RearrangedConvolution::choose_forward(const
   };
   const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   PrimitiveDesc chosen = with(known ? computed_weights() : any);
-  if (known && is_slow_convolution(chosen)) chosen = with(any);  // a batch of another size has chosen how the weights lie
+  if (known && is_slow_convolution(chosen)) chosen = with(any);  // another batch size has chosen the weights' layout
   if (!known) compile_context_.parameters.layouts().set(parameter, chosen.query_md(dnnl::query::weights_md), canonical_weights());
   return chosen;
 }

@@ -1,4 +1,4 @@
-// A convolution that oneDNN computes on copies of its maps, arranged otherwise than the network's. How is what each kind adds.
+// A convolution that oneDNN computes on rearranged copies of its maps. Derived classes define the arrangement.
 #pragma once
 
 #include "convolution/own_convolution.h"
@@ -13,14 +13,14 @@ class RearrangedConvolution : public OwnConvolution {
   std::string detail() const final;
 
  protected:
-  // What oneDNN computes.
+  // oneDNN's computation.
   struct Arrangement {
     MapSpec x, y;
     dnnl::memory::dims strides, before, after;  // padding
   };
   virtual Arrangement arrange(const MapSpec& x, const MapSpec& y) = 0;
   virtual const char* name() const = 0;
-  // `stride`: how many columns of the map there are for one of the output.
+  // `stride`: columns of the map per output column.
   virtual void to_arranged(const Map& map, std::int64_t stride, const Map& arranged) const = 0;
   virtual void from_arranged(const Map& arranged, std::int64_t stride, const Map& map) const = 0;
 
@@ -33,7 +33,7 @@ class RearrangedConvolution : public OwnConvolution {
   void convolve_backward_data(const Map& dy, const Map& dx) final;
 
  private:
-  // An arranged map. Forward and backward have copies of their own: each is there only while it is planned to be.
+  // An arranged map. Forward and backward have separate copies: each exists only during its planned time.
   struct Copy {
     TensorId tensor = kNoTensor;
     Map map;

@@ -1,4 +1,4 @@
-// The independent reference of the tests: each op as its definition says, in double, on (N, C, H, W).
+// The independent reference of the tests: each op by its definition, in double, on (N, C, H, W).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -68,7 +68,7 @@ void conv(const Context& context, const Layer& layer, const Tensor& x, Tensor& y
   });
 }
 
-// Each value of the output sums what the inputs add to it whose window, at stride apart, covers it.
+// Each output value sums the contributions of the inputs whose window, at the stride, covers it.
 void transposed_conv(const Context& context, const Layer& layer, const Tensor& x, Tensor& y) {
   const auto& a = layer.as<ConvAttributes>();
   const Values& weights = context.of(layer, 0);

@@ -1,4 +1,4 @@
-// Whole networks against PyTorch: tests/reference/*.json, whose README says how they were made and how to compare.
+// Whole networks against PyTorch: tests/reference/*.json, whose README describes how they were made and how to compare.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void expect_like(const std::vector<float>& values, const Json& summary, double b
   EXPECT_LT(relative_difference(found, {samples.begin(), samples.end()}), bound) << what;
 }
 
-constexpr double kLikePyTorch = 1.5;  // 64 values of a tensor stand for all of it
+constexpr double kLikePyTorch = 1.5;  // 64 values represent a whole tensor
 
 void check(const std::string& file, const std::string& network_file, Precision precision, double bound) {
   const Json reference = Json::parse(std::ifstream(std::string(MILLRACE_SOURCE_DIR) + "/tests/reference/" + file));
@@ -93,8 +93,9 @@ TEST(Reference, ResidualBlockAgreesWithPyTorch) {
 }
 
 // Rounding to bf16 changes which pixel of a window is the largest, and which inputs of a ReLU are positive, for about one in a
-// hundred; the gradient then takes another way, and a share p of such elements is a relative difference of sqrt(2 p). The bound
-// of such gradients is PyTorch's own: what its bf16 step is away from its float32 one (23 %; with float32's winners 4 %).
+// hundred; the gradient then takes another path, and a fraction p of such elements is a relative difference of sqrt(2 p). The
+// bound for such gradients is PyTorch's own: the difference between its bf16 and float32 steps (23 %; with float32's winners 4
+// %).
 TEST(Reference, AirbenchAgreesInBf16) { check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2); }
 TEST(Reference, ResidualBlockAgreesInBf16) {
   check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2);

@@ -65,7 +65,7 @@ void CpuReplica::run_ingest(const Batch& batch, std::uint32_t begin, std::uint32
   millrace::cpu::ingest(batch, begin, count, view, table_, to.input());
 }
 
-// Between backward and the step's last update an empty queue waits for sums; else it has nothing to do.
+// Between backward and the step's last update, an empty queue waits for sums; otherwise it is idle.
 Ref<Event> CpuReplica::submit(Work kind, std::function<void()> work, std::function<void()> always) {
   return queue_.submit(
       [this, kind, work = std::move(work)] {
@@ -95,7 +95,7 @@ void CpuReplica::forward(std::uint64_t step) {
   submit(Work::training, or_give_up([this, step] { run_forward(step); }));
 }
 
-// A replica without a sample meets the others where the network for full batches would.
+// A replica without samples meets the others at the same points as the network for full batches.
 void CpuReplica::run_forward(std::uint64_t step) {
   pass_.step = step;
   if (training_ != nullptr)
@@ -121,7 +121,7 @@ Ref<Event> CpuReplica::losses(std::span<const LossTerm> terms) {
   return submit(Work::training, or_give_up([this, all = std::vector<LossTerm>(terms.begin(), terms.end())] { run_losses(all); }));
 }
 
-// The first term at a value writes its gradient, the others add theirs.
+// The first term at a value writes its gradient, the others add to it.
 void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
   if (training_ == nullptr) {
     for (const LossTerm& term : terms) *term.sums = losses_.run({term.loss, term.output}, {}, inputs_, 0, term.divisor);
@@ -140,12 +140,12 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
   }
 }
 
-void CpuReplica::announce(Announcement& to, int node) {
+void CpuReplica::announce(Announcement& to, int node, const Error* failure) {
   const auto filled = [&] { return to.next < to.buckets && compiled_.bucket_nodes()[static_cast<std::size_t>(to.next)] >= node; };
   while (filled()) {
-    if (adds_) parameters_.gradients().add_kept(to.next);
+    if (adds_ && failure == nullptr) parameters_.gradients().add_kept(to.next);
     const Ref<HostEvent> event = make_ref<HostEvent>();
-    event->signal();
+    event->signal(failure);
     to.ready(to.next++, event);
   }
 }
@@ -168,7 +168,8 @@ void CpuReplica::backward(BucketReady ready) {
     updates_left_ = to->buckets;
   };
   submit(Work::training, or_give_up(work), [this, to] {
-    announce(*to, -1);  // whatever happened, all are announced
+    const std::optional<Error> failure = queue_.failure();
+    announce(*to, -1, failure ? &*failure : nullptr);  // whatever happened, all are announced
     adds_ = false;
   });
 }
@@ -187,6 +188,7 @@ Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
       const WorkMeter::Piece waiting(meter_, Work::sums);
       after->wait();
     }
+    if (after) after->wait();  // throws what has failed
     copied.rate_factor = factors;
     parameters_.update(bucket, copied);
     if (updates_left_ > 0) --updates_left_;
@@ -254,7 +256,7 @@ Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std
   queue_.check();
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count, wanted = std::vector<GradientCopy>(copies.begin(), copies.end())] {
-    training_ = read_ = nullptr;  // what shares the arena is gone
+    training_ = read_ = nullptr;  // passes that share the arena are gone
     view_sum_.clear();
     for (const GradientCopy& copy : wanted) {
       if (count > 0) run_gradient(*batch, begin, count, copy);

@@ -1,4 +1,4 @@
-// A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
+// A network on the CPU: one thread runs everything, with its own OpenMP team on fixed processors.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@
 
 namespace millrace::cpu {
 
-// Every call but memory_plan() and buckets() becomes a closure in the queue of the replica's thread. An error of that work is
-// thrown by finish() and by the next ingest(), infer(), read() or write(); until then the steps that follow are skipped, their
-// events complete and their buckets are announced, so that no thread hangs. It stays: a replica that failed is not used again.
+// Every call except memory_plan() and buckets() becomes a closure in the queue of the replica's thread. An error of that work is
+// thrown by finish() and by the next ingest(), infer(), read() or write(); until then later steps are skipped, their events
+// complete and their buckets are announced, so that no thread hangs. The error is permanent: a failed replica is not reused.
 //
-// Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
+// Smaller sample counts are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica, public MeasuresDevice {
  public:
   CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
@@ -54,9 +54,9 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   DeviceTimes device_times() const override { return meter_.times(); }
 
  private:
-  // After all that was submitted before. `always`: see WorkQueue.
+  // After all earlier work. `always`: see WorkQueue.
   Ref<Event> submit(Work kind, std::function<void()> work, std::function<void()> always = {});
-  // `work`, which tells the other replicas where it fails: they would wait for this one in the middle of a pass.
+  // Wraps `work` to notify the other replicas on failure: they would wait for this one in the middle of a pass.
   std::function<void()> or_give_up(std::function<void()> work) const;
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View* view, Executable& to);
@@ -64,11 +64,12 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   void run_losses(const std::vector<LossTerm>& terms);
   struct Announcement {
     BucketReady ready;
-    int buckets = 0;  // so many of the first
+    int buckets = 0;  // number of first buckets
     int next = 0;
   };
   void run_backward(Announcement& to);
-  void announce(Announcement& to, int node);  // the buckets that wait for nothing before this node
+  // The buckets that wait for nothing before this node. `failure`: of the work that fills them.
+  void announce(Announcement& to, int node, const Error* failure = nullptr);
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
   void run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy);
@@ -79,22 +80,22 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   ParameterStore parameters_;
   CompiledNetwork compiled_;
 
-  std::uint64_t submitted_epoch_ = 0;  // of the last ingest(); the caller's thread
+  std::uint64_t submitted_epoch_ = 0;  // set by the last ingest(); used by the caller's thread
 
-  // The state of the present pass; the replica's thread alone.
-  Executable* training_ = nullptr;  // what trains; null: no samples
+  // State of the current pass; used only by the replica's thread.
+  Executable* training_ = nullptr;  // the training executable; null without samples
   Pass pass_;
-  std::uint64_t epoch_ = 0;  // of the batch
-  int updates_left_ = 0;     // of the step, after its backward
-  bool adds_ = false;        // backward adds to the gradients that were kept
+  std::uint64_t epoch_ = 0;  // the batch's
+  int updates_left_ = 0;     // in the step, after its backward
+  bool adds_ = false;        // backward adds to the kept gradients
   std::int64_t rows_ = 0;
   LossInputs inputs_;
   Losses losses_;
-  Executable* read_ = nullptr;  // whose output logits() reads; null: none's
-  ViewSum view_sum_;            // exists after an inference of several views
+  Executable* read_ = nullptr;  // source of logits(); null if none
+  ViewSum view_sum_;            // exists after an inference with several views
 
-  WorkMeter meter_;                 // of the replica's thread
-  WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
+  WorkMeter meter_;                 // meter of the replica's thread
+  WorkQueue queue_{"cpu replica"};  // last: its thread must end before the members it uses
 };
 
 }  // namespace millrace::cpu

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cmath>
 #include <thread>
 
 #include "backend.h"
@@ -33,7 +32,7 @@ layers = [
   { name = "conv2", op = "conv", out = 16, kernel = 3, stride = 2 }, { op = "relu" }, { name = "fc", op = "linear", out = 6 },
 ])";
 
-// A batch that belongs to no graph.
+// A batch without a graph.
 struct TestBatch : Batch {
   std::vector<std::uint8_t> pixel_data;
   std::vector<AugmentationRecord> record_data;
@@ -58,7 +57,7 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
   return Ref<Batch>(new TestBatch(size, network.input, seed));
 }
 
-// With an optimizer and a copy where the test names none.
+// Adds an optimizer and a copy if the test has none.
 CompileOptions with_optimizer(CompileOptions options, const Network& network) {
   if (options.request.update.optimizers.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
   return options;
@@ -105,21 +104,6 @@ struct Machine {
   }
 };
 
-TEST(Replica, ReadsBackWhatWasWritten) {
-  Machine machine(kConvNet, {.train_batch = 8});
-  const std::vector<std::string> before = {"value", "gradient", "momentum"}, all = {"value", "gradient", "momentum", "slow"};
-  EXPECT_EQ(machine.replica->states(), before) << "a copy that has not begun has no values";
-  const auto values = parameter_values(*machine.network, 77);
-  for (const std::string& state : all) {
-    for (int i = 0; i < static_cast<int>(values.size()); ++i) {
-      if (machine.network->parameters[static_cast<std::size_t>(i)].statistic && state != kValue && state != "slow") continue;
-      machine.replica->write(state, i, values[static_cast<std::size_t>(i)]);
-      EXPECT_EQ(machine.replica->read(state, i), values[static_cast<std::size_t>(i)]);
-    }
-  }
-  EXPECT_EQ(machine.replica->states(), all);
-}
-
 TEST(Replica, RefusesAParameterOfTheWrongSize) {
   Machine machine(kConvNet);
   EXPECT_THROW(machine.replica->write(kValue, 0, std::vector<float>(3)), Error);
@@ -140,20 +124,6 @@ TEST(Replica, PlansTheSumOfSeveralViews) {
   const auto device = CpuBackend().open(0, {});
   const auto planned = [&](const CompileOptions& options) { return device->compile(*network, options)->memory_plan().total(); };
   EXPECT_EQ(planned({.infer_batch = 8, .request = {.sums_views = true}}) - planned({.infer_batch = 8}), 8 * 6 * sizeof(float));
-}
-
-TEST(Replica, LearnsItsBatch) {
-  Machine machine(kConvNet, {.train_batch = 16});
-  const Ref<Batch> batch = make_batch(*machine.network, 16);
-  const StepSums first = machine.gradients(batch, 0, 16, 16);
-  for (int step = 0; step < 40; ++step) {
-    machine.gradients(batch, 0, 16, 16);
-    machine.update(0.05);
-  }
-  const StepSums last = machine.gradients(batch, 0, 16, 16);
-  EXPECT_EQ(first.weight(), 16);
-  EXPECT_LT(last.loss(), 0.2 * first.loss());
-  EXPECT_GE(last.at(testkit::kCorrect), 15);
 }
 
 TEST(Replica, EndsWithTheSameBitsEveryTime) {
@@ -215,25 +185,6 @@ TEST(Replica, TakesFewerSamplesThanItWasCompiledFor) {
   large.replica->finish();
 }
 
-TEST(Replica, HasGradientsOfZeroWithoutSamples) {
-  Machine machine(kConvNet);
-  const Ref<Batch> batch = make_batch(*machine.network, 8);
-  machine.gradients(batch, 0, 8, 8);
-  int announced = 0;
-  StepSums sums;
-  sums.values = {7, 7};
-  machine.replica->ingest(batch, 0, 0);
-  machine.replica->forward(1);
-  machine.replica->loss(testkit::cross_entropy(), 8, sums);
-  machine.replica->backward([&](int, Ref<Event>) { ++announced; });
-  machine.replica->finish();
-  EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
-  EXPECT_EQ(sums.loss(), 0);
-  for (const auto& gradient : machine.all(kGradient)) {
-    for (const float value : gradient) ASSERT_EQ(value, 0.0F);
-  }
-}
-
 TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
   Machine machine(kConvNet, {.train_batch = 8, .bucket_bytes = 64});
   const auto& buckets = machine.replica->buckets();
@@ -263,28 +214,6 @@ TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
   }
 }
 
-TEST(Replica, UpdatesByTheOptimizer) {
-  CompileOptions options{.train_batch = 8};
-  options.request.update = testkit::sgd(*network_of(kConvNet), 0.9, 0.01, true);
-  options.request.update.rate_factor.assign(options.request.update.decay.size(), 2.0);
-  Machine machine(kConvNet, options);
-  const int fc = machine.network->find_parameter("fc.weight");
-  std::vector<float> value = machine.replica->read(kValue, fc), velocity(value.size(), 0.0F);
-  const Ref<Batch> batch = make_batch(*machine.network, 8);
-  for (int step = 0; step < 3; ++step) {
-    machine.gradients(batch, 0, 8, 8);
-    const std::vector<float> gradient = machine.replica->read(kGradient, fc);
-    machine.update(0.1);
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      const float g = gradient[i] + 0.01F * value[i];
-      velocity[i] = 0.9F * velocity[i] + g;
-      value[i] -= 0.2F * (g + 0.9F * velocity[i]);
-    }
-    EXPECT_LT(relative_difference(machine.replica->read(kValue, fc), value), 1e-6);
-    EXPECT_LT(relative_difference(machine.replica->read("momentum", fc), velocity), 1e-6);
-  }
-}
-
 TEST(Replica, AnUpdateWaitsForItsEvent) {
   Machine machine(kConvNet);
   machine.gradients(make_batch(*machine.network, 8), 0, 8, 8);
@@ -297,37 +226,6 @@ TEST(Replica, AnUpdateWaitsForItsEvent) {
   EXPECT_TRUE(updated->complete());
 }
 
-TEST(Replica, BlendsSlowWeights) {
-  Machine machine(kConvNet, {.train_batch = 8});
-  const int fc = machine.network->find_parameter("fc.weight");
-  const std::vector<float> value = machine.replica->read(kValue, fc);
-  std::vector<float> slow(value.size(), 1.0F), expected(value.size());
-  for (int i = 0; i < static_cast<int>(machine.network->parameters.size()); ++i) {
-    machine.replica->write("slow", i, i == fc ? slow : machine.replica->read(kValue, i));
-  }
-  machine.replica->lerp_into("slow", 0.25, true);
-  for (std::size_t i = 0; i < value.size(); ++i) expected[i] = 0.25F + 0.75F * value[i];
-  EXPECT_LT(relative_difference(machine.replica->read(kValue, fc), expected), 1e-6);
-  EXPECT_LT(relative_difference(machine.replica->read("slow", fc), expected), 1e-6);
-}
-
-TEST(Replica, AddsWeightedLogitsOfViews) {
-  Machine machine(kConvNet);
-  const Ref<Batch> batch = make_batch(*machine.network, 4);
-  const auto logits_of = [&](std::vector<View> views) {
-    StepSums sums;
-    machine.replica->infer(batch, 0, 4, views, testkit::cross_entropy(), sums)->wait();
-    return machine.replica->logits();
-  };
-  const View plain, mirrored{.flip_x = true}, shifted{.dx = 1, .dy = -1};
-  const auto a = logits_of({plain}), b = logits_of({mirrored}), c = logits_of({shifted});
-  const auto sum = logits_of({{.weight = 0.5}, {.flip_x = true, .weight = 0.25}, {.dx = 1, .dy = -1, .weight = 0.25}});
-  std::vector<float> expected(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) expected[i] = 0.5F * a[i] + 0.25F * b[i] + 0.25F * c[i];
-  EXPECT_NE(a, b);
-  EXPECT_LT(relative_difference(sum, expected), 1e-5);
-}
-
 TEST(Replica, LetsGoOfABatchOnceItIsRead) {
   Machine machine(kConvNet);
   const Ref<Batch> batch = make_batch(*machine.network, 8);
@@ -338,17 +236,17 @@ TEST(Replica, LetsGoOfABatchOnceItIsRead) {
 
 TEST(Replica, KeepsAnErrorAndHangsNobody) {
   Machine machine(kConvNet);
-  const Ref<Batch> batch = make_batch(*machine.network, 12);  // more than it was compiled for
+  const Ref<Batch> batch = make_batch(*machine.network, 12);  // larger than compiled for
   int announced = 0;
   StepSums sums;
   machine.replica->ingest(batch, 0, 12);
   machine.replica->forward(0);
   machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int, Ref<Event> filled) {
-    filled->wait();
+    EXPECT_THROW(filled->wait(), Error);
     ++announced;
   });
-  machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait();
+  EXPECT_THROW(machine.replica->update(0, {{.learning_rate = 0.1}}, nullptr)->wait(), Error);
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
   EXPECT_THROW(machine.replica->finish(), Error);
   EXPECT_THROW(machine.replica->ingest(batch, 0, 8), Error);
@@ -373,16 +271,6 @@ TEST(Replica, DropsTheSameInBackwardAsInForward) {
   machine.gradients(batch, 0, 8, 8, 1);
   EXPECT_NE(first, second);
   EXPECT_EQ(first, machine.all(kGradient));
-}
-
-TEST(Replica, PassesTheGradientCheckWithDropout) {
-  Machine machine(R"(
-    input = { channels = 3, height = 8, width = 8 }
-    layers = [ { op = "conv", out = 16, kernel = 3 }, { op = "gelu" }, { op = "dropout", probability = 0.3 },
-               { op = "average_pool", kernel = 2 }, { op = "linear", out = 12 }, { op = "gelu" },
-               { op = "dropout", probability = 0.5 }, { name = "fc", op = "linear", out = 6 } ])");
-  const auto report = testkit::check_gradients(*machine.network, *machine.replica, make_batch(*machine.network, 8));
-  EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 
 TEST(Replica, PassesTheGradientCheckWithChannelsAndSamplesDropped) {
@@ -416,7 +304,7 @@ TEST(Replica, TellsComputingFromWaitingForSumsAndFromIdleness) {
     machine.replica->update(bucket, {{.learning_rate = 0.1}, 0}, summed);
   }
   const double before = times().sums;
-  while (times().sums < before + 0.005) std::this_thread::yield();  // while it waits, and not when it is over
+  while (times().sums < before + 0.005) std::this_thread::yield();  // during the wait, not only at its end
   summed->signal();
   machine.replica->finish();
   EXPECT_GT(times().update, 0);

@@ -1,6 +1,5 @@
-// Convolution of narrow maps with AMX, whose tiles multiply 16 pixels of a row at a time: oneDNN leaves most of a tile empty
-// where rows are shorter. Several images are laid side by side as one wide image, with zeros between them that are the padding of
-// both.
+// Convolution of narrow maps with AMX, whose tiles multiply 16 pixels of a row at a time: oneDNN leaves most of a tile empty for
+// shorter rows. Several images are placed side by side as one wide image, separated by zeros that serve as padding of both.
 #include <algorithm>
 
 #include "device_info.h"
@@ -10,8 +9,8 @@
 namespace millrace::cpu {
 namespace {
 
-// Columns of a row of outputs are rounded up to this: for some other widths, as 34 or 62, oneDNN 2.6 takes five times as long for
-// the gradient of the weights.
+// Rows of outputs are rounded up to a multiple of this: for some other widths, such as 34 or 62, oneDNN 2.6 takes five times as
+// long for the gradient of the weights.
 constexpr std::int64_t kColumns = 32;
 
 class SideBySideConvolution final : public RearrangedConvolution {
@@ -20,7 +19,7 @@ class SideBySideConvolution final : public RearrangedConvolution {
 
  protected:
   const char* name() const override { return "side by side"; }
-  // Outputs between two images belong to none.
+  // Outputs between two images are unused.
   Arrangement arrange(const MapSpec& from, const MapSpec& to) override {
     const std::int64_t stride = conv().stride.width, zeros = std::max(conv().padding.left, conv().padding.right);
     period_ = std::max(to.width, (from.width + zeros + stride - 1) / stride);
@@ -42,8 +41,8 @@ class SideBySideConvolution final : public RearrangedConvolution {
   }
 
  private:
-  std::int64_t images_ = 1;  // in a row
-  std::int64_t period_ = 1;  // outputs from one image to the next
+  std::int64_t images_ = 1;  // per row
+  std::int64_t period_ = 1;  // distance of images, in outputs
 };
 
 }  // namespace

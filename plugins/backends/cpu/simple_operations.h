@@ -1,4 +1,4 @@
-// The operations that have no weights of their own but for batch normalisation's vectors.
+// Operations without weights, except batch normalisation's vectors.
 #pragma once
 
 #include "operation.h"

@@ -1,4 +1,4 @@
-// A oneDNN primitive, its scratchpad and how long it may stay unbound.
+// A oneDNN primitive with its scratchpad, which can stay unbound.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>

@@ -12,9 +12,9 @@ class ViewSum {
   static std::size_t bytes(const Network& network, std::uint32_t samples);
 
   void reserve(std::size_t bytes) { memory_ = MemoryRegion(bytes); }
-  void begin(const Map& output);  // zeros, for outputs like this one
+  void begin(const Map& output);  // zeros with the shape of this output
   void add(const Map& output, const View& view) { add_view(output, view, sum_); }
-  void clear() { sum_ = {}; }  // until the next begin() there is no sum
+  void clear() { sum_ = {}; }  // discards the sum until the next begin()
 
   bool exists() const { return sum_.data != nullptr; }
   const Map& get() const { return sum_; }

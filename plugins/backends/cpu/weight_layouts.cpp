@@ -9,7 +9,7 @@ namespace {
 
 void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, float* destination,
                const dnnl::engine& engine) {
-  dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no memory of constants
+  dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
   dnnl::memory out(to, engine, destination);
   dnnl::stream stream(engine);
   dnnl::reorder(in, out).execute(stream, in, out);

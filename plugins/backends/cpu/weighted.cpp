@@ -50,7 +50,7 @@ Weighted::Choice Weighted::first_fast(const WindowSum& sum, std::initializer_lis
 }
 
 Weighted::PrimitiveDesc Weighted::first_right(const WindowSum& sum, std::initializer_list<Change> changes) const {
-  for (;;) {  // what is wrong is not chosen again
+  for (;;) {  // wrong choices are not returned again
     const Choice choice = first_fast(sum, changes);
     if (compile_context_.checks.is_right(choice.sum, choice.desc)) return choice.desc;
   }
@@ -60,7 +60,7 @@ std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum) cons
   try {
     for (;;) {
       Choice choice = first_fast(sum, {as_it_lies, in_any});
-      // A slow one tells how operands are to lie, and is hardly ever what computes.
+      // A slow one only serves to find the operands' layouts, and hardly ever computes.
       if (is_slow(choice.desc) || compile_context_.checks.is_right(choice.sum, choice.desc)) return choice;
     }
   } catch (const dnnl::error&) {
@@ -68,11 +68,11 @@ std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum) cons
   }
 }
 
-// The network has weights and input in the layouts of the network's type; in float32 the operation alone has them.
+// Weights and input have the network's layouts in the network's type; float32 copies belong to this operation alone.
 void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
   Value& from = planner.value(input());
-  const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
+  const bool free_input = from.tensor == kNoTensor;  // only the network's input has no tensor yet
   const Desc held_source = input() == Network::kInput ? compile_context_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
@@ -120,7 +120,7 @@ void Weighted::plan_backward(Planner& planner) {
   if (planner.value(input()).needs_gradient) plan_data(planner);
 }
 
-// The gradient of the output comes in the output's own type, which is float32 for logits; it is computed with in the network's.
+// The gradient of the output has the output's type, which is float32 for logits; the computation uses the network's.
 Weighted::Desc Weighted::computed_destination(const Planner& planner) const {
   MapSpec output = planner.value(node_.output).spec;
   output.type = compile_context_.type();
@@ -205,8 +205,8 @@ void Weighted::forward(const Pass&) {
   if (is_left) kernels().activate(node_.activation, pre_activation_, output_);
 }
 
-// Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,
-// which also holds for the padding after the last channel.
+// Adds the bias and applies a ReLU in the same pass: as a normalisation with mean 0 and with variance and epsilon that sum to 1,
+// also for the padding after the last channel.
 void Weighted::finish() const {
   const bool relu = node_.activation == Activation::relu;
   if (!has_bias() && !relu) return;
@@ -258,7 +258,7 @@ void Weighted::backward(const Pass&) {
 
 std::string Weighted::detail() const {
   const auto name = [](const Product& product) { return product ? product.step.desc.impl_info_str() : "-"; };
-  // Where the output is kept, forward was the first operation's alone.
+  // If the output is kept, only the first operation ran forward.
   const auto* const first_one = static_cast<const Weighted*>(first());
   return fmt::format("{} | {} | {}", name(forward_ || !first_one ? forward_ : first_one->forward_), name(data_), name(weights_));
 }

@@ -1,5 +1,5 @@
-// What convolutions and linear layers have in common: weights, perhaps a bias, perhaps an activation after, and three oneDNN
-// primitives: forward, backward to the input, backward to the weights.
+// Common base of convolutions and linear layers: weights, optional bias and activation, and three oneDNN primitives: forward,
+// backward to the input, backward to the weights.
 #pragma once
 
 #include <initializer_list>
@@ -30,15 +30,14 @@ class Weighted : public Operation {
 
   // The layer, its algorithm and its windows, without a pass and without descs.
   virtual WindowSum sum() const = 0;
-  // The way to compute it, among those that are not known to be wrong; it may change the algorithm. Throws dnnl::error if there
-  // is none.
+  // The implementation, excluding those known to be wrong; it may change the algorithm. Throws dnnl::error if there is none.
   virtual PrimitiveDesc choose(WindowSum& sum) const { return compile_context_.checks.describe(compile_context_.engine, sum); }
-  virtual Desc canonical_weights() const = 0;  // float32, as the network has them
+  virtual Desc canonical_weights() const = 0;  // float32, in the network's order
   virtual Desc source_desc(const MapSpec& input) const = 0;
   virtual Desc destination_desc(const MapSpec& output) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
   virtual bool is_slow(const PrimitiveDesc& chosen) const = 0;
-  // oneDNN is slow at bias and activation: kernels of our own add them and sum the bias' gradient.
+  // oneDNN is slow at bias and activation: our kernels add them and sum the bias gradient.
   virtual bool finishes_apart() const { return false; }
 
   bool training() const { return training_; }
@@ -54,7 +53,7 @@ class Weighted : public Operation {
     WindowSum sum;
     PrimitiveDesc desc;
   };
-  // A primitive with its operands. Backward reads or makes their gradients in place of some.
+  // A primitive with its operands. Backward reads or writes the gradients of some instead.
   struct Product {
     Step step;
     Operand source, weights, destination;
@@ -63,12 +62,12 @@ class Weighted : public Operation {
     void bind(const Binding& binding, const dnnl::engine& engine, void* sources, void* filters, void* results);
   };
   WindowSum sum_of(WindowSum::Pass pass, const Desc& source, const Desc& weights, const Desc& destination) const;
-  // The first way that is not slow: for the operands as they lie, for layouts that oneDNN chooses, and for such layouts in
+  // The first option that is not slow: for the operands' layouts, for layouts of oneDNN's choice, and for such layouts in
   // float32. If all are slow, the first. Throws dnnl::error if there is none.
   Choice first_fast(const WindowSum& sum, std::initializer_list<Change> changes) const;
-  // The same, again and again until it computes rightly.
+  // The same, repeated until it computes correctly.
   PrimitiveDesc first_right(const WindowSum& sum, std::initializer_list<Change> changes) const;
-  // In the network's own type. Nothing where all are wrong.
+  // In the network's type. Empty if all are wrong.
   std::optional<Choice> in_own_type(const WindowSum& sum) const;
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
@@ -76,12 +75,12 @@ class Weighted : public Operation {
   Desc computed_destination(const Planner& planner) const;
   bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
   void finish() const;
-  // False where forward's output is still there and nothing else is wanted of it.
+  // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
   bool training_ = false;
   std::int64_t samples_ = 0;
-  TensorId before_ = kNoTensor;       // what gelu is applied to
+  TensorId before_ = kNoTensor;       // input of gelu
   Product forward_, data_, weights_;  // forward; backward to the input; backward to the weights
   dnnl::memory bias_, d_bias_;
   std::vector<float> zeros_;  // by channel, for finish()

@@ -24,7 +24,7 @@ Base first_allowed(Desc desc, const Pick& pick) {
   return desc;
 }
 
-// oneDNN wants the forward primitive of a backward one. Its convolutions ask it nothing.
+// oneDNN requires the forward primitive of a backward one. Convolutions do not use it.
 WindowSum forward_of(const WindowSum& sum) {
   WindowSum forward = sum;
   forward.pass = WindowSum::Pass::forward;
@@ -130,7 +130,7 @@ std::string to_text(const WindowSum& sum) {
       fmt::join(dims_of(sum.destination), "x"), fmt::join(dims_of(sum.weights), "x"));
   if (sum.strides.empty()) return text;
   memory::dims dilations = sum.dilates;
-  for (memory::dim& dilation : dilations) ++dilation;  // as the field counts it
+  for (memory::dim& dilation : dilations) ++dilation;  // in the usual convention
   return text + fmt::format(", stride {}, dilation {}, padding {} and {}", fmt::join(sum.strides, "x"), fmt::join(dilations, "x"),
                             fmt::join(sum.before, "x"), fmt::join(sum.after, "x"));
 }
@@ -141,8 +141,8 @@ std::string layout_text(const memory::desc& desc) {
   std::string text =
       fmt::format("{},{}", type_of(desc) == memory::data_type::bf16 ? "bf16" : "f32", fmt::join(strides.strides, ","));
   if (!strides.blocked) return text;
-  for (const auto& axis : offsets_of(desc)) {  // where the first elements of each axis lie says how blocks lie in each other
-    std::uint64_t sum = 0;                     // which may begin again at 0
+  for (const auto& axis : offsets_of(desc)) {  // the offsets of each axis's first elements show how blocks are nested
+    std::uint64_t sum = 0;                     // may restart at 0
     for (std::size_t i = 1; i < std::min<std::size_t>(axis.size(), 65); ++i) sum = 31 * sum + static_cast<std::uint64_t>(axis[i]);
     text += fmt::format("/{}", sum);
   }

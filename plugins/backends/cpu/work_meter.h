@@ -1,4 +1,4 @@
-// How long a replica's thread has worked, by kind of work.
+// Measures how long a replica's thread has worked, by kind of work.
 #pragma once
 
 #include <array>
@@ -12,20 +12,20 @@ namespace millrace::cpu {
 
 enum class Work { none, training, inference, update, copying, sums };
 
-// One thread says what it begins; any thread reads.
+// One thread writes; any thread reads.
 class WorkMeter {
  public:
   void begin(Work work);
   DeviceTimes times() const;
 
-  // `work` while this lives, and then what was under way before.
+  // Counts as `work` while this lives; then the previous work resumes.
   class Piece {
    public:
     Piece(WorkMeter& meter, Work work) : meter_(meter), then_(meter.now_) { meter.begin(work); }
     ~Piece() { meter_.begin(then_); }
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
-    void then(Work work) { then_ = work; }  // instead of that
+    void then(Work work) { then_ = work; }  // resumes this one instead
 
    private:
     WorkMeter& meter_;

@@ -21,9 +21,9 @@ WorkQueue::~WorkQueue() {
   thread_.join();
 }
 
-Ref<Event> WorkQueue::submit(std::function<void()> work, std::function<void()> always) {
+Ref<HostEvent> WorkQueue::submit(std::function<void()> work, std::function<void()> always) {
   Item item{std::move(work), std::move(always), make_ref<HostEvent>()};
-  Ref<Event> done = item.done;
+  Ref<HostEvent> done = item.done;
   {
     const std::lock_guard lock(mutex_);
     items_.push_back(std::move(item));
@@ -41,16 +41,19 @@ void WorkQueue::run(std::function<void()> work) {
       failed = current_error();
     }
   };
-  submit(guarded)->wait();
-  check();
+  submit(guarded)->wait();  // throws the queue's error
   if (failed) throw Error(*failed);
 }
 
-void WorkQueue::drain() { submit({})->wait(); }
+void WorkQueue::drain() { submit({})->wait_until_complete(); }
 
 void WorkQueue::check() const {
+  if (const std::optional<Error> error = failure()) throw Error(*error);
+}
+
+std::optional<Error> WorkQueue::failure() const {
   const std::lock_guard lock(mutex_);
-  if (error_) throw Error(*error_);
+  return error_;
 }
 
 void WorkQueue::loop() {
@@ -62,27 +65,24 @@ void WorkQueue::loop() {
     items_.pop_front();
     lock.unlock();
     execute(item);
-    item = Item{};  // lets go of whatever the closures hold, before the lock is taken again
+    item = Item{};  // releases the closures' captures before the lock is taken again
     lock.lock();
   }
 }
 
 void WorkQueue::execute(Item& item) {
-  bool skip = false;
-  {
-    const std::lock_guard lock(mutex_);
-    skip = error_.has_value();
-  }
-  if (!skip && item.work) {
+  std::optional<Error> error = failure();
+  if (!error && item.work) {
     try {
       item.work();
     } catch (...) {
+      error = current_error();
       const std::lock_guard lock(mutex_);
-      error_ = current_error();
+      error_ = error;
     }
   }
   if (item.always) item.always();
-  item.done->signal();
+  item.done->signal(error ? &*error : nullptr);
 }
 
 }  // namespace millrace::cpu

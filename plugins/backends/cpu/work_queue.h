@@ -1,7 +1,7 @@
-// One thread that works through closures in the order they were submitted: how everything asynchronous on the CPU is made.
+// One thread that runs closures in order of submission: the basis of all asynchronous work on the CPU.
 //
-// Errors: the first exception of a closure is kept. From then on closures are skipped, but their events still complete and
-// their `always` still runs, so that no thread that waits for them hangs; check() and run() throw the error.
+// Errors: the first exception of a closure is kept. From then on closures are skipped, but their events still complete and their
+// `always` still runs, so that no waiting thread hangs; check() and run() throw the error.
 #pragma once
 
 #include <atomic>
@@ -20,18 +20,19 @@ namespace millrace::cpu {
 
 class WorkQueue {
  public:
-  // `name` is shown by debuggers (15 characters). `first`: run on the thread before anything else.
+  // `name`: for debuggers (15 characters). `first`: runs on the thread before anything else.
   explicit WorkQueue(const std::string& name, std::function<void()> first = {});
   ~WorkQueue();  // waits for all work
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   // `always` runs after `work`, also when `work` was skipped or threw; it must not throw.
-  Ref<Event> submit(std::function<void()> work, std::function<void()> always = {});
+  Ref<HostEvent> submit(std::function<void()> work, std::function<void()> always = {});
   // Submits and waits. Throws the queue's error, or what `work` threw, which is not kept.
   void run(std::function<void()> work);
-  void drain();        // waits for all work submitted so far
-  void check() const;  // throws the first error
+  void drain();                          // waits for all work submitted so far; throws nothing
+  void check() const;                    // throws the first error
+  std::optional<Error> failure() const;  // the first error
 
  private:
   struct Item {
@@ -46,7 +47,7 @@ class WorkQueue {
   std::deque<Item> items_;
   std::optional<Error> error_;
   bool stopping_ = false;
-  std::thread thread_;  // last: starts when everything else is there
+  std::thread thread_;  // last: starts when all other members exist
 };
 
 }  // namespace millrace::cpu

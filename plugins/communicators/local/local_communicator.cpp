@@ -14,7 +14,7 @@ void add(float* __restrict to, const float* __restrict from, std::size_t element
   for (std::size_t i = 0; i < elements; ++i) to[i] += from[i];
 }
 
-// Rounds to even.
+// Rounds half to even.
 void round(const float* __restrict from, std::size_t elements, Bf16* __restrict to) {
   for (std::size_t i = 0; i < elements; ++i) to[i] = from_float<Bf16>(from[i]);
 }
@@ -32,7 +32,7 @@ LocalCommunicator::LocalCommunicator(const CommunicatorType::Setting& setting, W
     streams_.push_back(setting.devices[r]->make_stream(fmt::format("allreduce[{}]", r)));
   }
   if (group_ == nullptr && wire_ == Wire::fp32) return;
-  streams_[0]->call([] {});  // throws where the devices cannot take part
+  streams_[0]->call([] {});  // throws if the devices cannot take part
   received_.resize(static_cast<std::size_t>(ranks()));
 }
 
@@ -75,7 +75,7 @@ void LocalCommunicator::sum_with_others(const std::vector<float*>& replicas, std
     const Slice mine = slice_of(rank(), elements);
     add_up(replicas, mine);
     gather_slices(replicas[0], mine, elements);
-  } catch (...) {  // a lack of memory too; check() throws it
+  } catch (...) {  // out of memory too; check() throws it
     Error error = current_error();
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
@@ -88,7 +88,7 @@ LocalCommunicator::Slice LocalCommunicator::slice_of(int rank, std::size_t eleme
   return {begin, elements * (at + 1) / size - begin};
 }
 
-// This slice of all replicas here, one after the other, as it is sent.
+// Packs this slice of all local replicas, one after the other, for sending.
 void LocalCommunicator::pack(const std::vector<float*>& replicas, Slice slice, std::vector<std::byte>& into) const {
   const std::size_t bytes = bytes_of(slice.count);
   into.resize(replicas.size() * bytes);
@@ -120,7 +120,7 @@ void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std
   }
 }
 
-// The slice's sum over all replicas, in their order, into scratch_.
+// Sums the slice over all replicas, in their order, into scratch_.
 void LocalCommunicator::add_up(const std::vector<float*>& replicas, Slice slice) {
   scratch_.resize(slice.count);
   bool is_first = true;

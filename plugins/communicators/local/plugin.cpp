@@ -12,7 +12,7 @@ millrace::CommunicatorType type(const char* name, const char* text, millrace::Lo
 
 }  // namespace
 
-MILLRACE_PLUGIN("communicator_local", "1.0", "Sums over replicas of one process, and over processors of several.") {
+MILLRACE_PLUGIN("communicator_local", "1.0", "Sums over replicas of one process, or processors of several.") {
   using Wire = millrace::LocalCommunicator::Wire;
   registry.add(
       type("local", "replicas whose devices can read each other's memory; and processors of several processes", Wire::fp32));

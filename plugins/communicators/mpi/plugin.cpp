@@ -1,4 +1,4 @@
-// Sums over processors of several processes, as `local` makes them, over MPI: for clusters whose fast network it knows.
+// Sums over processors of several processes, as in `local`, over MPI: for clusters with a fast network that MPI supports.
 #include <dlfcn.h>
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Open MPI's parts look for its symbols among those of the program, and it does not bear to be closed.
+// Open MPI's components need its symbols in the global scope, and it cannot be unloaded.
 MakeMpiGroup* open_wire() {
   Dl_info self{};
   ::dladdr(reinterpret_cast<const void*>(&open_wire), &self);
@@ -24,7 +24,7 @@ MakeMpiGroup* open_wire() {
   return reinterpret_cast<MakeMpiGroup*>(make);
 }
 
-// Another communicator's sums, with what it sends going by MPI.
+// Another communicator's sums, with MPI as transport.
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(CommunicatorType::Setting setting, const CommunicatorType& sums) {
@@ -39,7 +39,7 @@ class MpiCommunicator final : public Communicator {
 
  private:
   std::unique_ptr<Group> group_;
-  std::unique_ptr<Communicator> sums_;  // gone before the group
+  std::unique_ptr<Communicator> sums_;  // destroyed before the group
 };
 
 CommunicatorType over_mpi(const Registry& registry, const char* name, const char* text, const char* sums) {

@@ -1,4 +1,4 @@
-// Poolings whose windows follow from the output's size, as in PyTorch (ATen/native/AdaptivePooling.h).
+// Pooling whose windows follow from the output's size, as in PyTorch (ATen/native/AdaptivePooling.h).
 #pragma once
 
 #include "millrace/kernels/divider.h"
@@ -12,12 +12,12 @@ struct Places {
   MILLRACE_KERNEL std::int32_t count() const { return end - begin; }
 };
 
-// How windows lie along one axis. They overlap where one extent is no multiple of the other.
+// Windows along one axis. They overlap if one extent is not a multiple of the other.
 struct AdaptiveAxis {
   Divider in, out;  // extents of x and y
 
-  MILLRACE_KERNEL Places window(std::int32_t of) const { return meeting(of, in.by(), out); }              // places of x
-  MILLRACE_KERNEL Places windows_with(std::int32_t place) const { return meeting(place, out.by(), in); }  // places of y
+  MILLRACE_KERNEL Places window(std::int32_t of) const { return meeting(of, in.by(), out); }              // places in x
+  MILLRACE_KERNEL Places windows_with(std::int32_t place) const { return meeting(place, out.by(), in); }  // places in y
 
  private:
   // place * to / of, rounded down, up to (place + 1) * to / of, rounded up.
@@ -44,7 +44,7 @@ struct AdaptiveAverage {
   }
 };
 
-// dy -> dx: a share of each window with the place.
+// dy -> dx: a share of each window that contains the place.
 struct AdaptiveAverageGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
@@ -65,8 +65,7 @@ struct AdaptiveAverageGradient {
   }
 };
 
-// The same where no extent grows: a place is in one window or two along each axis. Without loops, so that channels become
-// vectors.
+// The same if no extent grows: a place is in one or two windows along each axis. Without loops, so that channels are vectorised.
 struct ShrinkingAverageGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
@@ -108,13 +107,14 @@ struct AdaptiveLargest {
   }
 };
 
-// (x, y, dy) -> dx: of each window with the place, all or nothing. The largest value is the first that equals y, or the last NaN.
+// (x, y, dy) -> dx: for each window that contains the place, all or nothing. The largest value is the first that equals y, or the
+// last NaN.
 struct AdaptiveLargestGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 3;
   AdaptiveAxis vertical, across;
 
-  // Whether x at (y, x) is what the window gave. Looks at others only where it equals that.
+  // True if x at (y, x) is the window's result. Reads other values only if it equals the result.
   template <class From, class Channel>
   MILLRACE_KERNEL static bool is_taken(const From& from, Channel c, float given, Places rows, Places columns, std::int32_t y,
                                        std::int32_t x) {

@@ -18,7 +18,7 @@ std::int32_t start_index(std::int32_t a, std::int32_t b, std::int32_t c) { retur
 std::int32_t end_index(std::int32_t a, std::int32_t b, std::int32_t c) { return 1 + ((a + 1) * c - 1) / b; }
 
 struct Extents {
-  std::int32_t height, width, rows, columns;  // of x and of y
+  std::int32_t height, width, rows, columns;  // sizes of x and of y
 
   template <class Kernel>
   Kernel kernel() const {

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -14,9 +15,10 @@ class ChannelShuffle final : public PortableLayer {
     std::int64_t groups = 1;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("channel_shuffle").text("Deals channels out: first the first one of each group, then the second ones, and so on.");
+    d.name("channel_shuffle")
+        .text("Interleaves the channels of groups: first the first of each group, then the second, and so on.");
     d.example("groups = 2", {{8, 5, 7}}).example("groups = 3", {{24, 3, 4}}).example("groups = 5", {{10}});
-    d.params.add("groups", &Params::groups).required().range(1, 65536).text("of neighbouring channels; they divide the channels");
+    d.params.add("groups", &Params::groups).required().range(1, 65536).text("number of groups; must divide the channels");
   }
   explicit ChannelShuffle(const Params& params) : groups_(params.groups) {}
 
@@ -31,6 +33,18 @@ class ChannelShuffle final : public PortableLayer {
   }
   void forward(Pass& pass) const override { pass.gather(shuffle(groups_, together(pass)), {pass.in()}, pass.out()); }
   void backward(Pass& pass) const override { pass.gather(shuffle(together(pass), groups_), {pass.d_out()}, pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const Shape& shape = onnx.input_shape();
+    std::vector<std::int64_t> dealt = {-1, groups_, shape[0] / groups_}, whole = {-1, shape[0]}, order = {0, 2, 1};
+    for (int axis = 1; axis < shape.rank(); ++axis) {
+      dealt.push_back(shape[axis]);
+      whole.push_back(shape[axis]);
+      order.push_back(axis + 2);
+    }
+    const std::string parted = onnx.add("Reshape", {onnx.input(), onnx.integers(dealt)});
+    const std::string shuffled = onnx.add("Transpose", {parted}, {{"perm", order}});
+    onnx.output(onnx.add("Reshape", {shuffled, onnx.integers(whole)}));
+  }
 
  private:
   std::int64_t together(const Pass& pass) const { return pass.input_shape()[0] / groups_; }

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -15,9 +16,7 @@ class ClippedRelu final : public PortableLayer {
     double ceiling = 6;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("clipped_relu")
-        .text("x between 0 and the ceiling, 0 below and the ceiling above: min(max(x, 0), ceiling).")
-        .also_called("relu6");
+    d.name("clipped_relu").text("x clamped to 0 ... ceiling: min(max(x, 0), ceiling).").also_called("relu6");
     d.example("", {{8, 5, 7}}).example("ceiling = 0.5", {{10}});
     d.params.add("ceiling", &Params::ceiling).range(0).text("largest value; above 0");
   }
@@ -27,6 +26,9 @@ class ClippedRelu final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each(ClippedReluKernel{ceiling_}, pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each(ClippedReluGradient{ceiling_}, pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("Clip", {onnx.input(), onnx.scalar(0), onnx.scalar(ceiling_)}));
+  }
 
  private:
   const float ceiling_;

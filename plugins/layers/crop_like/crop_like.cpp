@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -15,8 +16,8 @@ class CropLike final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("crop_like")
         .text(
-            "The middle of the first input, in height and width like the second one. Of an odd difference, the smaller half is "
-            "cut off at the top and at the left.");
+            "The middle of the first input, cropped to the second's height and width. For odd differences, the top and left lose "
+            "one pixel less.");
     d.inputs(2, 2).example("", {{8, 6, 7}, {3, 4, 4}}).example("", {{20, 5, 6}, {4, 5, 6}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
@@ -33,9 +34,15 @@ class CropLike final : public PortableLayer {
   void backward(Pass& pass) const override {
     pass.gather(PlaceWindow{margin(pass, 1), margin(pass, 2)}, {pass.d_out()}, pass.d_in(0));
   }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const Shape &from = onnx.input_shape(0), &to = onnx.output_shape();
+    const std::int64_t top = (from[1] - to[1]) / 2, left = (from[2] - to[2]) / 2;
+    onnx.output(onnx.add("Slice", {onnx.input(0), onnx.integers({top, left}), onnx.integers({top + to[1], left + to[2]}),
+                                   onnx.integers({2, 3})}));
+  }
 
  private:
-  static std::int32_t margin(const Pass& pass, int axis) {  // before what is kept
+  static std::int32_t margin(const Pass& pass, int axis) {  // before the kept part
     return static_cast<std::int32_t>((pass.input_shape(0)[axis] - pass.input_shape(1)[axis]) / 2);
   }
 };

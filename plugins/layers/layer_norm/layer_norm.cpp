@@ -1,6 +1,7 @@
 #include "layer_norm_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -13,7 +14,7 @@ class LayerNorm final : public PortableLayer {
     double epsilon = 1e-6;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("layer_norm").text("Normalises the channels of each place to mean 0 and variance 1, then scales and shifts them.");
+    d.name("layer_norm").text("Normalises the channels at each position to mean 0 and variance 1, then scales and shifts them.");
     d.example("", {{8, 5, 7}}).example("epsilon = 1e-5", {{20}});
     d.params.add("epsilon", &Params::epsilon).range(0).text("added to the variance; above 0");
   }
@@ -38,6 +39,16 @@ class LayerNorm final : public PortableLayer {
     pass.sum(LayerNormBiasTerm{}, pass.d_out(), pass.d_parameter(1));
     pass.row(LayerNormGradient{}, {pass.in(), pass.d_out(), pass.parameter(0), pass.places(kMean), pass.places(kInverse)},
              {pass.d_in()});
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const bool is_map = onnx.input_shape().rank() == 3;
+    const auto moved = [&](const std::string& value, std::vector<std::int64_t> order) {
+      return is_map ? onnx.add("Transpose", {value}, {{"perm", std::move(order)}}) : value;
+    };
+    const std::string last = moved(onnx.input(), {0, 2, 3, 1});
+    const std::string normal = onnx.add("LayerNormalization", {last, onnx.parameter(0), onnx.parameter(1)},
+                                        {{"axis", -1}, {"epsilon", epsilon_}});
+    onnx.output(moved(normal, {0, 3, 1, 2}));
   }
 
  private:

@@ -8,7 +8,7 @@ struct LeakyReluKernel {
   float slope;
   MILLRACE_KERNEL float operator()(float x) const { return x > 0 ? x : slope * x; }
 };
-// From the input, as the output's sign says nothing where the slope is negative or 0.
+// Uses the input, because the output's sign is meaningless if the slope is negative or 0.
 struct LeakyReluGradient {
   float slope;
   MILLRACE_KERNEL float operator()(float x, float dy) const { return x > 0 ? dy : slope * dy; }

@@ -2,13 +2,14 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
 namespace {
 
-// Zeiler and Fergus 2013, arXiv 1311.2901; Badrinarayanan, Kendall and Cipolla 2015, "SegNet", arXiv 1511.00561. What
-// torch.nn.MaxUnpool2d makes of the indices of torch.nn.MaxPool2d. Here the indices are found again in x, which is kept for the
+// Zeiler and Fergus 2013, arXiv 1311.2901; Badrinarayanan, Kendall and Cipolla 2015, "SegNet", arXiv 1511.00561. Equals
+// torch.nn.MaxUnpool2d with the indices of torch.nn.MaxPool2d. Here the indices are recomputed from x, which is kept for the
 // backward of its own layers anyway.
 class MaxUnpool final : public PortableLayer {
  public:
@@ -18,12 +19,12 @@ class MaxUnpool final : public PortableLayer {
   static void describe(LayerDescription<Params>& d) {
     d.name("max_unpool").inputs(2, 2);
     d.text(
-        "The first input's values at the places of the largest values of the second, zeros elsewhere. The second input is what a "
-        "max_pool of this kernel took, without padding and with a stride as large as the kernel; it gets no gradient.");
-    // Few windows, or windows of one value: near a tie the output jumps, and gradients are no longer those of differences.
+        "Puts the first input's values where the second's window maxima are, zeros elsewhere. The second is the input of a "
+        "max_pool with this kernel, equal stride and no padding; it gets no gradient.");
+    // Few windows, or windows of one value: near a tie the output jumps, and finite differences do not match gradients.
     d.example("kernel = [1, 2]", {{2, 1, 1}, {2, 1, 3}}).example("", {{2, 1, 1}, {2, 2, 2}});
     d.example("kernel = 1", {{20, 3, 4}, {20, 3, 4}});
-    d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("size of the windows, which lie side by side");
+    d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("window size; windows do not overlap");
   }
   explicit MaxUnpool(const Params& params) : kernel_(params.kernel) {}
 
@@ -53,6 +54,14 @@ class MaxUnpool final : public PortableLayer {
       pass.gather(MaxUnpoolTwoByTwoGradient{}, {pass.in(1), pass.d_out()}, pass.d_in(0));
     else
       pass.gather(MaxUnpoolGradient{height, width}, {pass.in(1), pass.d_out()}, pass.d_in(0));
+  }
+  // MaxPool finds the places again, as forward() does.
+  void write_onnx(OnnxLayer& onnx) const override {
+    const std::vector<std::int64_t> kernel = {kernel_.height, kernel_.width};
+    const std::vector<OnnxAttribute> window = {{"kernel_shape", kernel}, {"strides", kernel}};
+    const std::vector<std::string> pooled = onnx.add_many(2, "MaxPool", {onnx.input(1)}, window);
+    const std::string shape = onnx.add("Shape", {onnx.input(1)});
+    onnx.output(onnx.add("MaxUnpool", {onnx.input(0), pooled[1], shape}, window));
   }
 
  private:

@@ -1,5 +1,5 @@
-// A max pooling the other way round. Windows lie side by side, and each value belongs to the place of the largest value of its
-// window in x: the first of equal ones, the last NaN, as in PyTorch (ATen/native/cpu/MaxPoolKernel.cpp).
+// Inverse of max pooling. Windows do not overlap, and each value goes to the place of its window's largest value in x: the first
+// of equal ones, the last NaN, as in PyTorch (ATen/native/cpu/MaxPoolKernel.cpp).
 #pragma once
 
 #include "millrace/kernels/divider.h"
@@ -7,10 +7,10 @@
 
 namespace millrace::layers {
 
-// ---- Windows of 2 x 2: without loops over places, so that channels become vectors ----
+// ---- Windows of 2 x 2: without loops over places, so that channels are vectorised ----
 
 struct FourPlaces {
-  // The number that stands beside the largest of four values.
+  // The number that belongs to the largest of four values.
   MILLRACE_KERNEL static float beside_largest(const float (&values)[4], const float (&numbers)[4]) {
     float largest = values[0], number = numbers[0];
     MILLRACE_UNROLL for (int i = 1; i < 4; ++i) {
@@ -61,7 +61,7 @@ struct MaxUnpoolTwoByTwoGradient {
 struct UnpoolWindow {
   std::int32_t top, left, height, width;
 
-  // Where the largest value of x in the window is: row * width + column. `tensor`: x.
+  // Place of the window's largest value in x: row * width + column. `tensor`: x.
   template <class From, class Channel>
   MILLRACE_KERNEL std::int32_t largest(const From& from, int tensor, Channel c) const {
     float largest = from(tensor, top, left)(c);
@@ -82,7 +82,7 @@ struct UnpoolWindow {
 struct MaxUnpoolKernel {
   static constexpr bool kGather = true;
   static constexpr int kReads = 2;
-  Divider height, width;  // of a window
+  Divider height, width;  // window size
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     const std::int32_t row = y / height, column = x / width;
@@ -99,7 +99,7 @@ struct MaxUnpoolKernel {
 struct MaxUnpoolGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 2;
-  std::int32_t height, width;  // of a window
+  std::int32_t height, width;  // window size
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     return [&from, window = UnpoolWindow{y * height, x * width, height, width}](auto c) {

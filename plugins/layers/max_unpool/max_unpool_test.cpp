@@ -14,7 +14,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNaN = std::numeric_limits<float>::quiet_NaN();
 
 struct Pooling {
-  std::int32_t height, width;  // of a window
+  std::int32_t height, width;  // window size
   // use(i, j, y, x): the largest value of window (i, j) is at (y, x) of the map.
   template <class Use>
   void each(const TestMap& map, const Use& use) const {
@@ -37,7 +37,7 @@ struct Pooling {
   }
 };
 
-// Many equal values, and some that are no numbers.
+// Many equal values, and some NaN.
 TestMap awkward(std::int32_t height, std::int32_t width, std::mt19937& generator) {
   constexpr float kValues[] = {0, 0, 0, 0.5F, 1, 1, -1, -0.0F, kInfinity, -kInfinity, -kInfinity, kNaN};
   TestMap map(height, width);

@@ -1,6 +1,7 @@
 #include "parametric_relu_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -13,9 +14,9 @@ class ParametricRelu final : public PortableLayer {
     double initial = 0.25;
   };
   static void describe(LayerDescription<Params>& d) {
-    d.name("parametric_relu").text("x where it is positive, else weight * x, with a trained weight for each channel.");
+    d.name("parametric_relu").text("x where positive, else weight * x, with a trained weight per channel.");
     d.example("", {{8, 5, 7}}).example("initial = 0.1", {{10}});
-    d.params.add("initial", &Params::initial).text("first value of the weights");
+    d.params.add("initial", &Params::initial).text("initial weight");
   }
   explicit ParametricRelu(const Params& params) : initial_(params.initial) {}
 
@@ -29,6 +30,12 @@ class ParametricRelu final : public PortableLayer {
   void backward(Pass& pass) const override {
     pass.sum(ParametricReluTerm{}, pass.in(), pass.d_out(), pass.d_parameter(0));
     pass.each<ParametricReluGradient>(pass.in(), pass.parameter(0), pass.d_out(), pass.d_in());
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    const Shape& shape = onnx.input_shape();
+    const std::vector<std::int64_t> channels =
+        shape.rank() == 3 ? std::vector<std::int64_t>{shape[0], 1, 1} : std::vector<std::int64_t>{shape[0]};
+    onnx.output(onnx.add("PRelu", {onnx.input(), onnx.parameter(0, channels)}));
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -16,12 +17,12 @@ class PixelShuffle final : public PortableLayer {
   };
   static void describe(LayerDescription<Params>& d) {
     d.name("pixel_shuffle")
-        .text("Makes height and width larger by a factor: factor * factor channels become as many places of one.");
+        .text("Enlarges height and width by a factor: rearranges factor * factor channels into as many pixels of one.");
     d.example("factor = 2", {{8, 5, 7}}).example("factor = 3", {{27, 2, 3}});
     d.params.add("factor", &Params::factor)
         .required()
         .range(1, 1024)
-        .text("of height and width; its square divides the channels");
+        .text("factor on height and width; its square must divide the channels");
   }
   explicit PixelShuffle(const Params& params) : factor_(params.factor) {}
 
@@ -37,6 +38,9 @@ class PixelShuffle final : public PortableLayer {
   void forward(Pass& pass) const override { pass.gather(PixelShuffleKernel{Divider(factor_)}, {pass.in()}, pass.out()); }
   void backward(Pass& pass) const override {
     pass.gather(PixelShuffleGradient{Divider(factor_), Divider(factor_ * factor_)}, {pass.d_out()}, pass.d_in());
+  }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("DepthToSpace", {onnx.input()}, {{"blocksize", factor_}, {"mode", std::string("CRD")}}));
   }
 
  private:

@@ -4,7 +4,7 @@
 
 namespace millrace::layers {
 
-// x (C * f * f, H, W) -> y (C, H * f, W * f), f being the factor: each square of f x f places comes from the channels of one.
+// x (C * f * f, H, W) -> y (C, H * f, W * f) with factor f: each square of f x f places comes from the channels of one place.
 struct PixelShuffleKernel {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;

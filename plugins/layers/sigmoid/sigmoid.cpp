@@ -1,6 +1,7 @@
 #include "sigmoid_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -15,6 +16,7 @@ class Sigmoid final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each<SigmoidKernel>(pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each<SigmoidGradient>(pass.out(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("Sigmoid", {onnx.input()})); }
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "silu_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -16,6 +17,9 @@ class Silu final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each<SiluKernel>(pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each<SiluGradient>(pass.in(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override {
+    onnx.output(onnx.add("Mul", {onnx.input(), onnx.add("Sigmoid", {onnx.input()})}));
+  }
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ struct SoftmaxKernel {
   static constexpr int kReads = 1, kWrites = 1;
   template <class Row>
   MILLRACE_KERNEL void operator()(Row& row) const {
-    const float largest = row.largest([&](auto c) { return row.in(0, c); });  // so that no exponential overflows
+    const float largest = row.largest([&](auto c) { return row.in(0, c); });  // prevents overflow of the exponentials
     const double all = row.sum([&](auto c) { return static_cast<double>(math::exp(row.in(0, c) - largest)); });
     const float sum = static_cast<float>(all);
     row.each([&](auto c) { row.out(0, c, math::exp(row.in(0, c) - largest) / sum); });

@@ -1,6 +1,7 @@
 #include "tanh_kernels.h"
 
 #include "millrace/layer.h"
+#include "millrace/onnx.h"
 #include "millrace/plugin.h"
 
 namespace millrace::layers {
@@ -15,6 +16,7 @@ class Tanh final : public PortableLayer {
 
   void forward(Pass& pass) const override { pass.each<TanhKernel>(pass.in(), pass.out()); }
   void backward(Pass& pass) const override { pass.each<TanhGradient>(pass.out(), pass.d_out(), pass.d_in()); }
+  void write_onnx(OnnxLayer& onnx) const override { onnx.output(onnx.add("Tanh", {onnx.input()})); }
 };
 
 }  // namespace

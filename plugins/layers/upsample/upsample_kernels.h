@@ -1,4 +1,4 @@
-// Maps of another height and width. PyTorch's formulas (ATen/native/UpSample.h) with align_corners = false.
+// Resizes maps with PyTorch's formulas (ATen/native/UpSample.h), align_corners = false.
 #pragma once
 
 #include "millrace/kernels/divider.h"
@@ -12,7 +12,7 @@ namespace millrace::layers {
 struct NearestKernel {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  Divider height, width;  // of y
+  Divider height, width;  // size of y
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     return from(0, y * from.height(0) / height, x * from.width(0) / width);
@@ -23,8 +23,8 @@ struct NearestKernel {
 struct NearestGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  Divider height, width;  // of x
-  // How many of `to` places took a value from the first `n` of `of`: n * to / of, rounded up.
+  Divider height, width;  // size of x
+  // Number of `to` places that took a value from the first `n` of `of`: n * to / of, rounded up.
   MILLRACE_KERNEL static std::int32_t before(std::int32_t n, std::int32_t to, const Divider& of) {
     return (n * to + of.by() - 1) / of;
   }
@@ -42,7 +42,7 @@ struct NearestGradient {
   }
 };
 
-// The same where height and width doubled: without loops, so that channels become vectors.
+// The same for doubled height and width: without loops, so that channels are vectorised.
 struct DoubledNearestGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
@@ -54,14 +54,14 @@ struct DoubledNearestGradient {
   }
 };
 
-// ---- Between the nearest two rows and columns ----
+// ---- Bilinear, between the nearest two rows and columns ----
 
-// Which places of x a place of y lies between, along one axis.
+// The two places of x around a place of y, along one axis.
 struct Between {
-  std::int32_t first, second;  // the same at the last place of x
-  float share;                 // of the second
+  std::int32_t first, second;  // equal at the last place of x
+  float share;                 // weight of the second
 
-  // The middle of `place` of y, seen from x. `scale` is the extent of x by that of y.
+  // The centre of `place` of y in coordinates of x. `scale`: extent of x / extent of y.
   MILLRACE_KERNEL static Between of(std::int32_t place, float scale, std::int32_t extent) {
     const float at = math::max((static_cast<float>(place) + 0.5F) * scale - 0.5F, 0.0F);
     const std::int32_t last = extent - 1, below = static_cast<std::int32_t>(at);
@@ -90,15 +90,15 @@ struct BilinearKernel {
   }
 };
 
-// The places of y, along one axis, in which one place of x has a share.
+// The places of y, along one axis, to which one place of x contributes.
 struct Taps {
-  static constexpr int kKept = 16;  // shares that are computed once for all channels
+  static constexpr int kKept = 16;  // weights computed once for all channels
   std::int32_t place, first, count;
   float scale;
-  std::int32_t extent;  // of x
+  std::int32_t extent;  // size of x
   float shares[kKept];
 
-  // `to`: the extent of y. The range is that of exact arithmetic and one place more on both sides, less those without a share.
+  // `to`: the extent of y. The range is that of exact arithmetic plus one place on each side, without those of weight 0.
   MILLRACE_KERNEL Taps(std::int32_t of, float by, std::int32_t from, std::int32_t to) : place(of), scale(by), extent(from) {
     const float middle = static_cast<float>(place) + 0.5F;
     first = static_cast<std::int32_t>(math::max((middle - 1.0F) / scale - 1.5F, 0.0F));
@@ -113,12 +113,12 @@ struct Taps {
   MILLRACE_KERNEL float share(std::int32_t i) const { return i < kKept ? shares[i] : computed(first + i); }
 };
 
-// dy -> dx: every value of dy by the share that this place had in it.
+// dy -> dx: every value of dy times the weight of this place in it.
 struct BilinearGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
   float scale_y, scale_x;
-  std::int32_t height, width;  // of x
+  std::int32_t height, width;  // size of x
   template <class From>
   MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
     const Taps rows(y, scale_y, height, from.height(0)), columns(x, scale_x, width, from.width(0));
@@ -134,17 +134,17 @@ struct BilinearGradient {
   }
 };
 
-// The same where height and width doubled: four rows and columns, without loops, so that channels become vectors.
+// The same for doubled height and width: four rows and columns, without loops, so that channels are vectorised.
 struct DoubledBilinearGradient {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;
-  std::int32_t height, width;  // of x
+  std::int32_t height, width;  // size of x
 
   struct Tap {
     std::int32_t place;
     float share;
   };
-  MILLRACE_KERNEL static Tap tap(std::int32_t place, int number, std::int32_t extent) {  // number 0 ... 3; extent: of x
+  MILLRACE_KERNEL static Tap tap(std::int32_t place, int number, std::int32_t extent) {  // number 0 ... 3; extent: that of x
     const std::int32_t at = 2 * place - 1 + number;
     const bool inside = at >= 0 && at < 2 * extent;
     const std::int32_t kept = inside ? at : 2 * place;

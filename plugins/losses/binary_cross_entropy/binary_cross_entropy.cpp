@@ -7,8 +7,8 @@
 namespace millrace::losses {
 namespace {
 
-// Mean over labels and images, of p = sigmoid(output) and a target y in 0 ... 1: -positive_weight * y * log p - (1 - y) * log(1 -
-// p), as torch.nn.BCEWithLogitsLoss has it with `pos_weight`.
+// Mean over labels and images of -positive_weight * y * log p - (1 - y) * log(1 - p), with p = sigmoid(output) and a target y in
+// 0 ... 1, as in torch.nn.BCEWithLogitsLoss with `pos_weight`.
 class BinaryCrossEntropy final : public Loss {
  public:
   struct Params {
@@ -17,10 +17,10 @@ class BinaryCrossEntropy final : public Loss {
   static void describe(LossDescription<Params>& d) {
     d.name("binary_cross_entropy")
         .applies("sigmoid")
-        .text("Cross-entropy of the sigmoid of each output, for images of several labels: numbers from 0 to 1, one a label.");
+        .text("Cross-entropy of each output's sigmoid, for multi-label images: one number from 0 to 1 per label.");
     d.target(LossTarget::values).numbers(0, 1).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text("of a label that is 1, beside one that is 0: one for each label, or one for all, above 0; without: 1")
+        .text("weight of labels 1 relative to labels 0: one per label, or one for all, above 0; default: 1")
         .in_recipes();
     d.sum("correct");
     d.figure({.name = "accuracy",

@@ -9,7 +9,7 @@ namespace millrace::losses {
 namespace {
 
 // Each class against all others: the mean over classes of the cross-entropy of p = sigmoid(output), whose target is 1 for the
-// pixel's own class, times positive_weight, and 0 for the others. The mean over the pixels of all images that have a class.
+// pixel's own class, times positive_weight, and 0 for the others. The mean over the pixels of all images with a class.
 class PixelBinaryCrossEntropy final : public PixelLoss {
  public:
   struct Params {
@@ -19,11 +19,11 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
     d.name("pixel_binary_cross_entropy")
         .applies("sigmoid")
         .text(
-            "Cross-entropy of the sigmoid of each output of each pixel, for images of class indices: each class against all "
+            "Cross-entropy of the sigmoid of each output at each pixel, for images of class indices: each class against all "
             "others.");
     d.example("", {4, 6, 5}).example("positive_weight = [2, 0.5, 1]", {3, 7, 7});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text("of the pixel's own class, beside one that is not its own: one for each class, or one for all, above 0; without: 1")
+        .text("weight of the pixel's own class relative to the others: one per class, or one for all, above 0; default: 1")
         .in_recipes();
     describe_pixels(d);
   }
@@ -52,7 +52,7 @@ class PixelBinaryCrossEntropy final : public PixelLoss {
 
  private:
   const std::vector<float> weights_;
-  const ClassWeights counts_;  // of pixels, each 1
+  const ClassWeights counts_;  // all 1, to count pixels
 };
 
 }  // namespace

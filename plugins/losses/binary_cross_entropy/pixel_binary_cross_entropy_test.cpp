@@ -11,34 +11,6 @@ std::shared_ptr<const Loss> binary_loss_of_pixels(const std::vector<double>& pos
   return testkit::make_loss("pixel_binary_cross_entropy", positive.empty() ? Value() : list_table("positive_weight", positive));
 }
 
-TEST(PixelBinaryCrossEntropy, MatchesTheDefinition) {
-  for (const std::vector<double>& positive : std::vector<std::vector<double>>{{}, {3}, {2, 0.5, 1}}) {
-    LossTrial trial(binary_loss_of_pixels(positive), {3, 7, 6}, 4);
-    trial.weights = {1, 2, 0, 1};
-    double loss = 0, weight = 0, correct = 0;
-    for (std::size_t place = 0; place < trial.targets.size(); ++place) {
-      const auto of_sample = static_cast<double>(trial.weights[place / 42]);
-      if (trial.targets[place] < 0 || of_sample == 0) continue;
-      const auto label = static_cast<std::size_t>(trial.targets[place]);
-      std::size_t largest = 0;
-      for (std::size_t c = 0; c < 3; ++c) {
-        const double p = 1 / (1 + std::exp(-static_cast<double>(trial.outputs[3 * place + c])));
-        const double own = positive.empty() ? 1 : positive[positive.size() == 1 ? 0 : c];
-        loss -= of_sample / 3 * (c == label ? own * std::log(p) : std::log(1 - p));
-        if (trial.outputs[3 * place + c] > trial.outputs[3 * place + largest]) largest = c;
-      }
-      weight += of_sample;
-      correct += largest == label ? of_sample : 0;
-    }
-    const std::vector<double> sums = trial.run();
-    EXPECT_NEAR(sums[kLoss], loss, 1e-5 * loss);
-    EXPECT_NEAR(sums[kWeight], weight, 1e-6);
-    EXPECT_EQ(trial.loss->info().figures.at(1).name, "accuracy");
-    EXPECT_NEAR(trial.loss->info().figures.at(1).finish(sums), correct / weight, 1e-9);
-    EXPECT_LT(trial.gradient_error(), 3e-3);
-  }
-}
-
 TEST(PixelBinaryCrossEntropy, StaysFiniteForLargeOutputs) {
   LossTrial trial(binary_loss_of_pixels({}), {2, 1, 2}, 1);
   trial.outputs = {1e4F, -1e4F, 1e4F, -1e4F};

@@ -7,20 +7,20 @@
 namespace millrace::losses {
 namespace {
 
-// For the softmax of the outputs: the sum over classes j of -w[j] * target[j] * log p[j]. The target of class j is
-// (label == j) * (1 - s) + s / classes, with s the smoothing of Szegedy et al. 2015, arXiv 1512.00567, section 7. Of a mixed
-// image it is share * (label == j) + (1 - share) * (second label == j) in place of (label == j).
+// For the softmax of the outputs: the sum over classes j of -w[j] * target[j] * log p[j]. The target of class j is (label == j) *
+// (1 - s) + s / classes, with s the smoothing of Szegedy et al. 2015, arXiv 1512.00567, section 7. For a mixed image, share *
+// (label == j) + (1 - share) * (second label == j) replaces (label == j).
 class CrossEntropy final : public LabelledLoss {
  public:
   struct Params : LabelledLoss::Params {
     double label_smoothing = 0;
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("cross_entropy").applies("softmax").text("Cross-entropy of the softmax of the outputs, for images of one class each.");
+    d.name("cross_entropy").applies("softmax").text("Cross-entropy of the outputs' softmax, for images of one class each.");
     d.example("", {10}).example("label_smoothing = 0.1", {23}).example("class_weights = [0.5, 2, 1]\nlabel_smoothing = 0.2", {3});
     d.params.add("label_smoothing", &Params::label_smoothing)
         .range(0, 1)
-        .text("share of each label's probability that is spread evenly over all classes")
+        .text("share of each label's probability spread evenly over all classes")
         .in_recipes();
     describe_labelled(d);
   }

@@ -29,7 +29,7 @@ double row_loss(const LossTrial& trial, std::size_t row, double smoothing, const
   return static_cast<double>(trial.weights[row]) * loss;
 }
 
-// The place of the label that counts when the row is sorted from the largest; equal ones keep their order.
+// The rank of the label when the row is sorted from the largest; equal ones keep their order.
 std::size_t rank(const LossTrial& trial, std::size_t row) {
   const auto classes = static_cast<std::size_t>(trial.shape[0]);
   std::vector<std::size_t> order(classes);
@@ -40,7 +40,7 @@ std::size_t rank(const LossTrial& trial, std::size_t row) {
   return static_cast<std::size_t>(std::find(order.begin(), order.end(), named) - order.begin());
 }
 
-// Of more classes than a group has threads too. A row that is not finite is right in no class, and predicts none.
+// Also with more classes than a group has threads. A row that is not finite is right in no class, and predicts none.
 TEST(CrossEntropy, AddsUpWhatBelongsToEachClassAndIsPredictedAsIt) {
   for (const std::int64_t classes : {2, 7, 300}) {
     for (const bool apart : {false, true}) {

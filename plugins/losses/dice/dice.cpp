@@ -6,8 +6,8 @@
 namespace millrace::losses {
 namespace {
 
-// Milletari et al. 2016, arXiv 1606.04797, with a softmax over several classes and with p and t in the divisor, where the paper
-// has their squares. The mean over images: each weighs as much as its sample, however many of its pixels count.
+// Milletari et al. 2016, arXiv 1606.04797, with a softmax over several classes and with p and t in the divisor instead of their
+// squares as in the paper. The mean over images: each has its sample's weight, however many of its pixels count.
 class Dice final : public PixelLoss {
  public:
   struct Params {
@@ -16,17 +16,16 @@ class Dice final : public PixelLoss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("dice").applies("softmax").text(
-        "1 - Dice's overlap of each class in an image, for images of class indices; of softmax probabilities.");
+        "1 - Dice overlap of each class in an image, from softmax probabilities, for images of class indices.");
     d.example("", {4, 6, 5}).example("smooth = 0.5\nover = \"present\"", {3, 7, 7});
     d.params.add("smooth", &Params::smooth)
         .range(0)
         .text(
-            "added above and below: how little a class of few pixels counts; a class that is neither there nor found has no "
-            "loss")
+            "added to numerator and denominator: damps classes of few pixels; classes neither present nor predicted have no loss")
         .in_recipes();
     d.params.add("over", &Params::over)
         .choices({"all", "present"})
-        .text("classes whose mean it is: all, or those that the image has")
+        .text("classes averaged: all, or those in the image")
         .in_recipes();
     describe_pixels(d);
   }

@@ -1,6 +1,6 @@
 // Soft Dice of an image: 1 - mean over classes of (2 sum p t + smooth) / (sum p + sum t + smooth), where p are the softmax's
-// probabilities and t is 1 for a pixel's class, summed over the pixels that count. A row writes marks, sums add them up by image
-// and class, and two more rows make the loss and its gradient of the totals.
+// probabilities and t is 1 for a pixel's class, summed over the counted pixels. A row writes marks, sums add them up by image and
+// class, and two more rows compute the loss and its gradient from the totals.
 #pragma once
 
 #include "millrace/kernels/kernel_math.h"
@@ -11,8 +11,8 @@
 namespace millrace::losses {
 
 // output, weight of the sample, class -> marks, loss, weight, correct, pixels, predicted
-// A mark is p, and -p for the pixel's own class, below 0 even where p is 0; all are 0 where nothing counts. Loss and weight are
-// the image's: DiceOfImage writes them at its first pixel, and all others are 0.
+// A mark is p, and -p for the pixel's own class, below 0 even if p is 0; all are 0 for pixels that do not count. Loss and weight
+// are the image's: DiceOfImage writes them at its first pixel, and all others are 0.
 struct DiceMarks {
   static constexpr int kReads = 3, kWrites = 6;
   template <class Row>
@@ -52,10 +52,10 @@ struct DicePixels {  // t
   MILLRACE_KERNEL float operator()(float mark) const { return mark < 0 ? 1.0F : 0.0F; }
 };
 
-// The totals of an image, tensors `first` and the next two of a row: of p t, p + t and t.
+// An image's totals of p t, p + t and t: tensors `first` and the next two of a row.
 struct DiceTotals {
   float smooth = 1;
-  bool present = false;  // only classes that the image has count
+  bool present = false;  // only classes present in the image count
 
   template <class Row>
   MILLRACE_KERNEL bool counts(const Row& row, int first, std::int64_t c) const {
@@ -70,7 +70,7 @@ struct DiceTotals {
     return row.in(first + 1, c) + smooth;
   }
   template <class Row>
-  MILLRACE_KERNEL float dice(const Row& row, int first, std::int64_t c) const {  // 1 where there is nothing to find
+  MILLRACE_KERNEL float dice(const Row& row, int first, std::int64_t c) const {  // 1 if the class is absent
     const float divisor = below(row, first, c);
     return divisor > 0 ? (2 * row.in(first, c) + smooth) / divisor : 1.0F;
   }
@@ -109,7 +109,7 @@ struct DiceGradient {
     const float largest = row.largest([&](auto c) { return row.in(0, c); });
     const float total = row.sum([&](auto c) { return math::exp(row.in(0, c) - largest); });
     const auto p = [&](std::int64_t c) { return math::exp(row.in(0, c) - largest) / total; };
-    const auto slope = [&](std::int64_t c) {  // of the loss by p
+    const auto slope = [&](std::int64_t c) {  // derivative of the loss by p
       const float divisor = totals.below(row, kTotals, c);
       if (!totals.counts(row, kTotals, c) || !(divisor > 0)) return 0.0F;
       return (totals.dice(row, kTotals, c) - (c == named ? 2.0F : 0.0F)) / (divisor * classes);

@@ -9,48 +9,9 @@ Value parameters(double smooth, const char* over) {
   return testkit::table({{"smooth", Value(smooth)}, {"over", Value(std::string(over))}});
 }
 
-// The loss of one image, as the definition says.
-double dice_of(const LossTrial& trial, std::size_t image, double smooth, bool present) {
-  const auto classes = static_cast<std::size_t>(trial.shape[0]), pixels = static_cast<std::size_t>(trial.pixels);
-  std::vector<double> shared(classes), both(classes), there(classes);
-  for (std::size_t place = image * pixels; place < (image + 1) * pixels; ++place) {
-    if (trial.targets[place] < 0) continue;
-    const float* const outputs = trial.outputs.data() + place * classes;
-    double total = 0;
-    for (std::size_t c = 0; c < classes; ++c) total += std::exp(static_cast<double>(outputs[c]));
-    for (std::size_t c = 0; c < classes; ++c) {
-      const double p = std::exp(static_cast<double>(outputs[c])) / total;
-      const double t = trial.targets[place] == static_cast<float>(c) ? 1 : 0;
-      shared[c] += p * t;
-      both[c] += p + t;
-      there[c] += t;
-    }
-  }
-  double sum = 0, counted = 0;
-  for (std::size_t c = 0; c < classes; ++c) {
-    if (present && there[c] == 0) continue;
-    sum += (2 * shared[c] + smooth) / (both[c] + smooth);
-    counted += 1;
-  }
-  return 1 - sum / counted;
-}
-
-TEST(Dice, MatchesTheDefinition) {
-  for (const bool present : {false, true}) {
-    LossTrial trial(testkit::make_loss("dice", parameters(0.5, present ? "present" : "all")), {4, 40, 30}, 3);
-    trial.weights = {1, 0, 2};
-    for (std::size_t i = 0; i < 1200; ++i) {
-      if (trial.targets[i] == 3) trial.targets[i] = -1;  // the first image lacks a class
-    }
-    const std::vector<double> sums = trial.run();
-    EXPECT_NEAR(sums[kLoss], dice_of(trial, 0, 0.5, present) + 2 * dice_of(trial, 2, 0.5, present), 1e-6);
-    EXPECT_EQ(sums[kWeight], 3);
-  }
-}
-
 TEST(Dice, IsNothingWhereAllIsFound) {
   LossTrial trial(testkit::make_loss("dice"), {3, 1, 4}, 1);
-  trial.targets = {0, 1, 1, -1};  // the third class is neither there nor predicted
+  trial.targets = {0, 1, 1, -1};  // the third class is neither present nor predicted
   trial.outputs = {200, 0, 0, 0, 200, 0, 0, 200, 0, 5, 6, 7};
   const std::vector<double> sums = trial.run();
   EXPECT_NEAR(sums[kLoss], 0, 1e-6);
@@ -77,7 +38,7 @@ TEST(Dice, HasTheFiguresOfPixels) {
   }
 }
 
-// What a loss may not ask for.
+// Requests that a loss must not make.
 class Wrong final : public Loss {
  public:
   enum class Mistake { unwritten, gradient_twice };

@@ -16,33 +16,6 @@ LossTrial focal_trial(const std::string& name, double gamma, const std::vector<d
   return trial;
 }
 
-TEST(Focal, MatchesTheDefinition) {
-  const std::vector<double> of_class = {0.5, 2, 1, 3};
-  for (const double gamma : {0.5, 1.0, 2.0, 5.0}) {
-    LossTrial trial = focal_trial("focal", gamma, of_class);
-    double loss = 0, weight = 0;
-    for (std::size_t row = 0; row < 12; ++row) {
-      const float* const outputs = trial.outputs.data() + 4 * row;
-      double total = 0;
-      for (std::size_t j = 0; j < 4; ++j) total += std::exp(static_cast<double>(outputs[j]));
-      const auto add = [&](float label, double share) {
-        const auto named = static_cast<std::size_t>(label);
-        const double p = std::exp(static_cast<double>(outputs[named])) / total,
-                     of_row = share * static_cast<double>(trial.weights[row]);
-        loss -= of_row * of_class[named] * std::pow(1 - p, gamma) * std::log(p);
-        weight += of_row * of_class[named];
-      };
-      const auto share = static_cast<double>(trial.shares[row]);
-      add(trial.labels[row], share);
-      add(trial.seconds[row], 1 - share);
-    }
-    const std::vector<double> sums = trial.run();
-    EXPECT_NEAR(sums[kLoss], loss, 1e-6 * loss) << gamma;
-    EXPECT_NEAR(sums[kWeight], weight, 1e-6 * weight) << gamma;
-    EXPECT_LT(trial.gradient_error(), 3e-3) << gamma;
-  }
-}
-
 TEST(Focal, OfGammaZeroIsCrossEntropy) {
   const std::vector<double> of_class = {0.5, 2, 1};
   LossTrial focal = focal_trial("focal", 0, of_class), plain = focal_trial("cross_entropy", 0, of_class);

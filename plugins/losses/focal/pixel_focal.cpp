@@ -7,8 +7,8 @@
 namespace millrace::losses {
 namespace {
 
-// Focal (focal.cpp) of each pixel: the weighted mean over the pixels of all images that have a class. Pixels of the ignored id
-// count nowhere.
+// Focal (focal.cpp) for each pixel: the weighted mean over the pixels of all images with a class. Pixels with the ignored id do
+// not count.
 class PixelFocal final : public PixelLoss {
  public:
   struct Params {
@@ -19,12 +19,12 @@ class PixelFocal final : public PixelLoss {
     d.name("pixel_focal")
         .applies("softmax")
         .text(
-            "Focal loss, arXiv 1708.02002, of each pixel: (1 - p)^gamma times its cross-entropy, with p the probability of its "
+            "Focal loss, arXiv 1708.02002, of each pixel: (1 - p)^gamma times its cross-entropy, p the probability of its "
             "class.");
     d.example("", {4, 6, 5}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3, 7, 7});
     d.params.add("gamma", &Params::gamma)
         .range(0)
-        .text("how much less a pixel counts that is classified well; 0: cross-entropy")
+        .text("how strongly well classified pixels are discounted; 0: cross-entropy")
         .in_recipes();
     d.params.add("class_weights", &Params::class_weights)
         .choices({"median-frequency"})

@@ -11,29 +11,6 @@ Value focal_parameters(double gamma, const std::vector<double>& of_class) {
   return parameters;
 }
 
-TEST(PixelFocal, MatchesTheDefinition) {
-  const std::vector<double> of_class = {0.5, 2, 1};
-  for (const double gamma : {0.5, 2.0, 5.0}) {
-    LossTrial trial(testkit::make_loss("pixel_focal", focal_parameters(gamma, of_class)), {3, 7, 6}, 4);
-    trial.weights = {1, 2, 0, 1};
-    double loss = 0, weight = 0;
-    for (std::size_t place = 0; place < trial.targets.size(); ++place) {
-      const auto of_sample = static_cast<double>(trial.weights[place / 42]);
-      if (trial.targets[place] < 0 || of_sample == 0) continue;
-      const auto label = static_cast<std::size_t>(trial.targets[place]);
-      double total = 0;
-      for (std::size_t c = 0; c < 3; ++c) total += std::exp(static_cast<double>(trial.outputs[3 * place + c]));
-      const double p = std::exp(static_cast<double>(trial.outputs[3 * place + label])) / total;
-      loss -= of_sample * of_class[label] * std::pow(1 - p, gamma) * std::log(p);
-      weight += of_sample * of_class[label];
-    }
-    const std::vector<double> sums = trial.run();
-    EXPECT_NEAR(sums[kLoss], loss, 1e-5 * loss) << gamma;
-    EXPECT_NEAR(sums[kWeight], weight, 1e-6 * weight) << gamma;
-    EXPECT_LT(trial.gradient_error(), 3e-3) << gamma;
-  }
-}
-
 TEST(PixelFocal, OfGammaZeroIsPixelCrossEntropy) {
   const std::vector<double> of_class = {0.5, 2, 1};
   LossTrial focal(testkit::make_loss("pixel_focal", focal_parameters(0, of_class)), {3, 9, 8}, 3);

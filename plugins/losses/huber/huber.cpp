@@ -7,7 +7,7 @@
 namespace millrace::losses {
 namespace {
 
-// Huber 1964, "Robust estimation of a location parameter", as torch.nn.HuberLoss. Mean over all numbers of a target, as of
+// Huber 1964, "Robust estimation of a location parameter", as torch.nn.HuberLoss. Mean over all numbers of a target, as in
 // mean_squared_error.
 class Huber final : public Loss {
  public:
@@ -16,11 +16,10 @@ class Huber final : public Loss {
   };
   static void describe(LossDescription<Params>& d) {
     d.name("huber").text(
-        "Mean of d^2 / 2 where d = |output - target| is below delta, else of delta * (d - delta / 2), for numbers or images to "
-        "be "
-        "predicted.");
+        "Mean of d^2 / 2 where d = |output - target| is below delta, else of delta * (d - delta / 2), for predicted numbers or "
+        "images.");
     d.target(LossTarget::values).example("", {5}).example("delta = 0.25", {3, 6, 7});
-    d.params.add("delta", &Params::delta).range(0).text("distance from which the gradient grows no more; above 0").in_recipes();
+    d.params.add("delta", &Params::delta).range(0).text("distance beyond which the gradient is constant; above 0").in_recipes();
   }
   explicit Huber(const Params& params) : delta_(static_cast<float>(params.delta)) {
     if (delta_ == 0) fail(ErrorKind::usage, "delta must be above 0, found {}", params.delta);

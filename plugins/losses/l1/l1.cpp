@@ -6,13 +6,13 @@
 namespace millrace::losses {
 namespace {
 
-// Mean over all numbers of a target, as of mean_squared_error. The gradient is 0 where output and target are equal. The examples
-// are small, so that no output is as near its target as the steps of a gradient check.
+// Mean over all numbers of a target, as in mean_squared_error. The gradient is 0 if output and target are equal. The examples are
+// small, so that no output is within a gradient check's step of its target.
 class L1 final : public Loss {
  public:
   struct Params {};
   static void describe(LossDescription<Params>& d) {
-    d.name("l1").text("Mean of |output - target|, for numbers or images to be predicted.");
+    d.name("l1").text("Mean of |output - target|, for predicted numbers or images.");
     d.target(LossTarget::values).example("", {3}).example("", {2, 2, 3});
   }
 

@@ -10,19 +10,19 @@ namespace {
 
 // Mean over all numbers of a target, whether a sample's row of numbers or the pixels and channels of its target image.
 //
-// The figure `psnr` is that of the mean error over all images. Papers take the mean of each image's own, as write_quality does:
-// that is larger, as the logarithm is concave. It is of outputs as they are, neither rounded nor held within 0 to 255.
+// The metric `psnr` uses the mean error over all images. Papers and write_quality average each image's PSNR: that is larger,
+// because the negative logarithm is convex. Outputs are neither rounded nor clamped to 0 to 255.
 class MeanSquaredError final : public Loss {
  public:
   struct Params {
     double peak = 1;
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("mean_squared_error").text("Mean of (output - target)^2, for numbers or images to be predicted.");
+    d.name("mean_squared_error").text("Mean of (output - target)^2, for predicted numbers or images.");
     d.target(LossTarget::values).example("", {5}).example("peak = 4", {3, 6, 7});
     d.params.add("peak", &Params::peak)
         .range(1e-6, 1e6)
-        .text("of the figure psnr: how far black is from white. 1; for a network whose input has a deviation, 1 / deviation")
+        .text("for the metric psnr: distance from black to white. 1; if the network's input has a deviation, 1 / deviation")
         .in_recipes();
     d.sum("relative");
     d.figure({.name = "rmse", .text = "root of the mean squared error", .finish = [](std::span<const double> sums) {

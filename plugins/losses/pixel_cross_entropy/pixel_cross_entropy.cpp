@@ -8,16 +8,14 @@
 namespace millrace::losses {
 namespace {
 
-// The weighted mean over the pixels of all images that have a class. Pixels of the ignored id count nowhere.
+// The weighted mean over the pixels of all images with a class. Pixels with the ignored id do not count.
 class PixelCrossEntropy final : public PixelLoss {
  public:
   struct Params {
     std::vector<double> class_weights;
   };
   static void describe(LossDescription<Params>& d) {
-    d.name("pixel_cross_entropy")
-        .applies("softmax")
-        .text("Cross-entropy of the softmax of each pixel's outputs, for images of class indices.");
+    d.name("pixel_cross_entropy").applies("softmax").text("Cross-entropy of each pixel's softmax, for images of class indices.");
     d.example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
     d.params.add("class_weights", &Params::class_weights)
         .choices({"median-frequency"})

@@ -1,4 +1,4 @@
-// The progress line and the messages that a person sees while a run goes on.
+// The progress line and the messages that a person sees during a run.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ namespace {
 
 constexpr auto kTerminalPeriod = std::chrono::milliseconds(200);
 constexpr auto kPlainPeriod = std::chrono::seconds(10);
-constexpr std::size_t kFiguresShown = 2;       // of training
-constexpr std::uint64_t kBadSamplesNamed = 5;  // the ledger has them all
+constexpr std::size_t kFiguresShown = 2;       // for training
+constexpr std::uint64_t kBadSamplesNamed = 5;  // the ledger has all of them
 
-// "0.1234", "97.50 %"; "1.235e+20" for what is too large to be read, "1.235e-07" for what decimals do not show.
+// "0.1234", "97.50 %"; "1.235e+20" for values too long to read, "1.235e-07" for values that the decimals would hide.
 std::string figure_text(const Figure& figure, int decimals) {
   constexpr double kLarge = 1e6;
   const double value = figure.percent ? 100 * figure.value : figure.value, size = std::abs(value);
-  const bool hidden = !figure.percent && size > 0 && size < std::pow(10, -decimals);  // a small share is as good as 0.00 %
+  const bool hidden = !figure.percent && size > 0 && size < std::pow(10, -decimals);  // a small share may show as 0.00 %
   const std::string text = size >= kLarge || hidden ? fmt::format("{:.3e}", value)
                                                     : fmt::format("{:.{}f}", value, figure.percent ? decimals - 2 : decimals);
   return figure.percent ? text + " %" : text;
@@ -56,7 +56,7 @@ std::string progress_line(const TickEvent& e) {
 }
 
 std::string asked_text(const RequestEvent& e) {
-  if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // its reason is told when it is completed
+  if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // the completed request shows its reason
   if (e.signal != 0) return "stopping after the step under way; once more to stop at once";
   return fmt::format("stopping after the step under way: {} asks for it", e.by);
 }
@@ -75,7 +75,7 @@ std::string completed_text(const RequestEvent& e) {
   return {};
 }
 
-// Writes to standard error: on a terminal a line that renews itself, elsewhere a plain line now and then; and lines that stay.
+// Writes to standard error: on a terminal a line that renews itself, elsewhere a plain line now and then; and permanent lines.
 class ConsoleObserver final : public RunObserver {
  public:
   struct Params {
@@ -117,7 +117,7 @@ class ConsoleObserver final : public RunObserver {
                                                     : figures_text(e.figures, 4, kFiguresShown);
     const std::string stream = e.reported ? fmt::format("  stream {:016x}", e.stream_hash) : "";
     const std::string waits_for = e.waits_for.empty() ? "" : "  waits for: " + e.waits_for;
-    const double done = std::min(static_cast<double>(e.epoch), e.epochs);  // the last one may be a part
+    const double done = std::min(static_cast<double>(e.epoch), e.epochs);  // the last epoch may be partial
     say(fmt::format("{}: epoch {:g}/{:g}  {}  {:.0f} images/s{}{}", e.graph, done, e.epochs, figures, e.images_per_second, stream,
                     waits_for));
   }
@@ -133,7 +133,7 @@ class ConsoleObserver final : public RunObserver {
   }
 
   void checkpoint(const CheckpointEvent& e) override {
-    if (e.by_default) return;  // one each epoch, which goes with the next
+    if (e.by_default) return;  // one per epoch, shown with the next line
     say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
                     e.stood_still_seconds * 1e3));
   }
@@ -148,7 +148,7 @@ class ConsoleObserver final : public RunObserver {
               : "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names them");
   }
 
-  // Those beyond the few that were named as they came.
+  // Counts those beyond the few that were named as they came.
   void end(const RunEnd& e) override {
     if (e.bad_samples <= kBadSamplesNamed || last_bad_.empty() || !e.error.empty()) return;
     print(fmt::format("warning: {} bad samples in all; the last is {}", e.bad_samples, last_bad_));
@@ -167,7 +167,7 @@ class ConsoleObserver final : public RunObserver {
  private:
   using Clock = std::chrono::steady_clock;
 
-  // A line that stays.
+  // Prints a permanent line.
   void say(const std::string& line) {
     if (!quiet_) print(line);
   }
@@ -178,7 +178,7 @@ class ConsoleObserver final : public RunObserver {
 
   const bool quiet_, terminal_;
   bool open_line_ = false, has_folder_ = false;
-  std::string last_bad_;  // empty: there was none
+  std::string last_bad_;  // empty if there was none
   Clock::time_point shown_ = Clock::now();
 };
 

@@ -29,7 +29,7 @@ TickEvent tick_event() {
   return event;
 }
 
-// What arrives at a terminal up to the mark that was written last. The kernel hands text on when it has time.
+// Text on a terminal up to the last written mark. The kernel forwards text with a delay.
 std::string text_before(char mark, int terminal) {
   constexpr int kPatience = 60'000;  // ms
   std::string text;
@@ -39,7 +39,7 @@ std::string text_before(char mark, int terminal) {
   return text;
 }
 
-// What is written to standard error meanwhile, with standard error a terminal of this width.
+// Text written to standard error meanwhile, with standard error a terminal of this width.
 std::string on_a_terminal(unsigned short columns, const std::function<void()>& work) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   grantpt(terminal);
@@ -109,7 +109,7 @@ TEST_F(ConsoleObserverTest, SaysThatNothingWasMeasured) {
             "validate: 130 images  nothing was measured  0.5 s\nvalidate: no images  nothing was measured  0.5 s\n");
 }
 
-// A loss that explodes would be 22 digits, and one that vanishes none.
+// An exploding loss would have 22 digits, and a vanishing one none.
 TEST_F(ConsoleObserverTest, SaysFiguresThatDecimalsDoNotShowByTheirSize) {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<std::pair<double, std::string>> figures = {{123456789012345678901.0, "1.235e+20"},

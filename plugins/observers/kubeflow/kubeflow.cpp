@@ -1,4 +1,4 @@
-// Progress of a TrainJob: Kubeflow Trainer 2.2, KEP-2779 (feature gate TrainJobStatus).
+// Reports the progress of a TrainJob: Kubeflow Trainer 2.2, KEP-2779 (feature gate TrainJobStatus).
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <web/environment.h>
@@ -20,8 +20,8 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPeriod = std::chrono::seconds(5);  // the controller refuses clients that ask more often
-constexpr web::Milliseconds kPatience{2'000};      // of one request, which the end of a run may have to wait for
+constexpr auto kPeriod = std::chrono::seconds(5);  // the controller refuses more frequent requests
+constexpr web::Milliseconds kPatience{2'000};      // for one request; the end of a run may wait this long
 constexpr std::size_t kLongestReply = 64 << 10;
 
 std::string environment(const char* name) { return web::process_environment(name); }
@@ -40,7 +40,7 @@ std::string now() {
 }
 
 // {"trainerStatus":{"progressPercentage":45,"estimatedRemainingSeconds":80,"metrics":[{"name":"loss","value":"0.25"}],
-// "lastUpdatedTime":"2026-01-01T00:00:00Z"}}. Values of metrics are texts, as Kubernetes has them.
+// "lastUpdatedTime":"2026-01-01T00:00:00Z"}}. Values of metrics are texts, as in Kubernetes.
 std::string status_text(const TickEvent& tick, const std::map<std::string, double>& metrics) {
   const double share = tick.steps == 0 ? 0 : static_cast<double>(tick.step) / static_cast<double>(tick.steps);
   std::string text = fmt::format("{{\"trainerStatus\":{{\"progressPercentage\":{}", static_cast<int>(100 * std::min(share, 1.0)));
@@ -57,16 +57,16 @@ std::string status_text(const TickEvent& tick, const std::map<std::string, doubl
   return text + fmt::format("],\"lastUpdatedTime\":\"{}\"}}}}", now());
 }
 
-// Listens by default, and does nothing where the variables of a TrainJob are missing. A request that fails is not repeated: the
-// next one says more. The run never waits for one but at its end, for kPatience.
+// Enabled by default; does nothing without the variables of a TrainJob. A failed request is not repeated: the next one has newer
+// values. The run waits for a request only at its end, for kPatience.
 class KubeflowObserver final : public RunObserver {
  public:
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
     d.name("kubeflow")
         .text(
-            "In a TrainJob of Kubeflow Trainer, where KUBEFLOW_TRAINER_SERVER_URL is set: tells the job's status of progress, "
-            "remaining time and metrics, at most every 5 seconds.")
+            "In a Kubeflow TrainJob, where KUBEFLOW_TRAINER_SERVER_URL is set: reports progress, remaining time and metrics to "
+            "the job's status, at most every 5 seconds.")
         .delivery(Delivery::latest)
         .by_default();
   }
@@ -89,7 +89,7 @@ class KubeflowObserver final : public RunObserver {
   void pass(const PassEvent& e) override {
     for (const Figure& figure : e.figures) metrics_[e.graph + "/" + figure.name] = figure.value;
   }
-  // A server that has just been silent is not asked again.
+  // A server that just timed out gets no more requests.
   void end(const RunEnd& e) override {
     if (url_.empty() || tick_.graph.empty() || !works_) return;
     if (e.error.empty()) {  // the last tick was before the last step
@@ -133,7 +133,7 @@ class KubeflowObserver final : public RunObserver {
 
   web::Http http_;
   RunControl* control_ = nullptr;
-  std::string url_;  // empty: this is no TrainJob
+  std::string url_;  // empty if this is not a TrainJob
   TickEvent tick_;   // the newest
   std::map<std::string, double> metrics_;
   Clock::time_point due_{};

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// Cuts off what stands after the first `count` lines.
+// Truncates the file after the first `count` lines.
 void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
   std::uintmax_t bytes = 0;
   {
@@ -19,22 +19,22 @@ void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
     if (!file) return;
     for (std::string line; count > 0 && std::getline(file, line) && !file.eof(); --count) bytes += line.size() + 1;
   }
-  std::error_code ignored;  // lines too many do less harm than a run that ends
+  std::error_code ignored;  // extra lines do less harm than ending the run
   std::filesystem::resize_file(path, bytes, ignored);
 }
 
-// A line a bad sample: the line with number N is that of BadSampleEvent::count N. A run without one has no such file.
+// One line per bad sample: line N is the sample with BadSampleEvent::count N. A run without one has no such file.
 //
-// A run that resumes from a checkpoint appends to its file. Lines after those that the checkpoint counts are of steps that are
-// made again. They are cut off, and come again.
+// A run that resumes from a checkpoint appends to its file. Lines beyond those that the checkpoint counts belong to repeated
+// steps: they are cut off and written again.
 class LedgerObserver final : public RunObserver {
  public:
   struct Params {
     std::string file = "quarantine.jsonl";
   };
   static void describe(ObserverDescription<Params>& d) {
-    d.name("ledger").text("Writes quarantine.jsonl into the run's folder: every bad sample, with its cause.").by_default();
-    d.params.add("file", &Params::file).text("in the run's folder, or an absolute path: then a run without a folder has it too");
+    d.name("ledger").text("Writes quarantine.jsonl into the run's folder: every bad sample and its cause.").by_default();
+    d.params.add("file", &Params::file).text("in the run's folder, or an absolute path, which also works without a run folder");
   }
   explicit LedgerObserver(const Params& params) : file_name_(params.file) {}
 

@@ -1,4 +1,4 @@
-// metrics.jsonl: what a run achieved, for programs to read.
+// metrics.jsonl: a run's results for programs.
 #include <fmt/format.h>
 
 #include <cerrno>
@@ -23,13 +23,13 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
   for (const Figure& figure : figures) line.add(figure.name, figure.value);
 }
 
-// A line an event, in the order of what happened; `elapsed_seconds` comes last.
+// One line per event, in order; `elapsed_seconds` comes last.
 //
-// The first line of a graph that has a figure says what its number does not: "percent" lists shares, from 0 to 1, and
-// "higher_is_better" the figures that are, and "details" those of which there are many, as of each class.
+// A graph's first line with a metric describes it: "percent" lists shares, from 0 to 1; "higher_is_better" and "details"
+// (numerous ones, such as those of each class) list the metrics with these properties.
 //
-// A run that resumes from a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
-// a `step` above N tell of steps that were made again, and count no more. So each line of what was done has its step.
+// A run that resumes from a checkpoint appends to its file, beginning with {"event":"resume","step":N}: earlier lines with a
+// `step` above N belong to repeated steps and are void. So each line that counts has its step.
 class MetricsObserver final : public RunObserver {
  public:
   struct Params {
@@ -37,7 +37,7 @@ class MetricsObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("metrics").text("Writes metrics.jsonl into the run's folder: steps, epochs and passes, one JSON object a line.");
-    d.by_default().params.add("standard_output", &Params::standard_output).text("writes the lines to standard output too");
+    d.by_default().params.add("standard_output", &Params::standard_output).text("also write the lines to standard output");
   }
   explicit MetricsObserver(const Params& params) : params_(params) {}
 
@@ -101,13 +101,13 @@ class MetricsObserver final : public RunObserver {
     write(line, e.elapsed_seconds);
   }
 
-  // On standard output alone: the file is about steps. May come before start() and after end().
+  // Only on standard output: the file is about steps. May come before start() and after end().
   void warning(const WarningEvent& e) override {
     JsonLine line;
     if (params_.standard_output && !output_is_gone_) print(line.add("event", "warning").add("text", e.text).text() + "\n");
   }
 
-  // A stop without a reason is told by the line of the end, and a checkpoint by its own.
+  // A stop without a reason is in the line of the end, and a checkpoint in its own.
   void request(const RequestEvent& e) override {
     if (e.state != RequestEvent::State::completed || (e.kind == RequestKind::stop && e.text.empty())) return;
     if (e.kind == RequestKind::checkpoint) return;
@@ -119,7 +119,7 @@ class MetricsObserver final : public RunObserver {
   }
 
   void end(const RunEnd& e) override {
-    if (e.error.empty()) {  // a run that fails has no end
+    if (e.error.empty()) {  // a failed run has no end
       JsonLine line;
       line.add("event", "end").add("epoch", e.epoch).add("step", e.step).add("bad_samples", e.bad_samples);
       if (e.signal != 0) line.add("signal", e.signal);
@@ -152,8 +152,8 @@ class MetricsObserver final : public RunObserver {
     if (params_.standard_output && !output_is_gone_) print(text + "\n");
   }
 
-  // After a line that was torn no other follows. A reader that has seen enough, as `head`, is no reason for a word; the program
-  // ends with an error for all others, since the stream keeps it.
+  // After a partial line no other follows. A reader that has seen enough, such as `head`, causes no message; for other errors the
+  // program exits with an error, since the stream keeps it.
   void print(const std::string& line) {
     errno = 0;
     if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
@@ -164,8 +164,8 @@ class MetricsObserver final : public RunObserver {
 
   const Params params_;
   RunControl* control_ = nullptr;
-  std::optional<LineFile> file_;                        // none in a run without a folder
-  std::set<std::pair<std::string, std::string>> told_;  // graphs and figures
+  std::optional<LineFile> file_;                        // empty in a run without a folder
+  std::set<std::pair<std::string, std::string>> told_;  // graphs and metrics
   bool output_is_gone_ = false;
 };
 

@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLongestKey = 250, kLongestValue = 500;  // 6,000 from MLflow 2.9 on
 
-// JSON has no word for what is not finite, and MLflow reads these texts.
+// JSON cannot express non-finite values; MLflow reads these texts.
 Json value_of(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -38,7 +38,7 @@ Json texts(const Texts& all) {
   return list;
 }
 
-// What MLflow says of a request that it refuses: {"error_code":"...","message":"..."}.
+// MLflow's message about a refused request: {"error_code":"...","message":"..."}.
 std::string refusal(const web::HttpReply& reply) {
   const Json body = Json::parse(reply.text, nullptr, false);
   const bool is_said = body.is_object() && body.contains("message") && body["message"].is_string();
@@ -94,7 +94,7 @@ Json Client::call(const std::string& method, const std::string& path, const Json
   return answer;
 }
 
-// Two runs may begin at once: when another one has just made it, it is found then.
+// Two runs may begin at once: if another one has just created it, it is found then.
 std::string Client::experiment(const std::string& name) {
   const auto find = [&]() -> std::string {
     const Json found = call("GET", "experiments/get-by-name?experiment_name=" + percent_encoded(name), nullptr);

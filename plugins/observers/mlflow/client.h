@@ -1,4 +1,4 @@
-// MLflow's REST API, version 2.0: what a record of a run needs of it. https://mlflow.org/docs/latest/rest-api.html
+// MLflow's REST API, version 2.0: the part that recording a run needs. https://mlflow.org/docs/latest/rest-api.html
 #pragma once
 
 #include <web/http.h>
@@ -15,7 +15,7 @@
 
 namespace millrace::mlflow {
 
-// A name as MLflow takes it: at most 250 letters, digits and _-. :/
+// A name that MLflow accepts: at most 250 letters, digits and _-. :/
 std::string key_of(std::string_view name);
 
 struct Metric {
@@ -25,7 +25,7 @@ struct Metric {
   std::uint64_t step = 0;
 };
 
-// How requests are allowed. Each may be empty.
+// How requests are authorised. Each may be empty.
 struct Access {
   std::string authorization;  // a header: "Bearer ...", or "Basic ..."
   std::string authorities;    // a file of certificates to trust
@@ -34,18 +34,18 @@ std::string basic_authorization(std::string_view user, std::string_view password
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
-// Each call is one request, or a few. Throws Error(storage) that says what the server answered, within kPatience a request; and
-// within about a second once it is to stop. One thread at a time.
+// Each call is one request, or a few. Throws Error(storage) with the server's answer, within kPatience per request, and within
+// about a second of a stop request. Not thread-safe.
 class Client {
  public:
   static constexpr web::Milliseconds kPatience{5'000};
-  static constexpr std::size_t kMostMetrics = 1000, kMostTexts = 100;  // of one request, as MLflow allows them
+  static constexpr std::size_t kMostMetrics = 1000, kMostTexts = 100;  // MLflow's limits per request
 
   Client(std::string uri, Access access) : uri_(std::move(uri)), access_(std::move(access)) {}
 
   void stop_at(std::stop_token stop) { stop_ = std::move(stop); }
 
-  std::string experiment(const std::string& name);  // its identifier; it is made where it is missing
+  std::string experiment(const std::string& name);  // its identifier; created if missing
   std::string create_run(const std::string& experiment, const std::string& name, std::int64_t milliseconds, const Texts& tags);
   void reopen_run(const std::string& run) { update(run, "RUNNING", 0); }
   std::map<std::string, std::uint64_t> newest_steps(const std::string& run);  // by metric

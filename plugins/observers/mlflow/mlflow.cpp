@@ -1,4 +1,4 @@
-// A run as MLflow records it.
+// Records a run in MLflow.
 #include <fmt/format.h>
 #include <web/environment.h>
 
@@ -25,18 +25,18 @@ namespace millrace::mlflow {
 namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(1);          // between two requests
-constexpr auto kPause = std::chrono::seconds(10);          // after one that failed
-constexpr auto kSyncPatience = std::chrono::seconds(1);    // so long a checkpoint waits
-constexpr auto kEndPatience = std::chrono::seconds(10);    // so long the end of a run waits, and about a second more
+constexpr auto kPause = std::chrono::seconds(10);          // after a failed request
+constexpr auto kSyncPatience = std::chrono::seconds(1);    // the longest wait of a checkpoint
+constexpr auto kEndPatience = std::chrono::seconds(10);    // the longest wait at the end of a run, plus about a second
 constexpr std::size_t kMostWaiting = 200'000;              // metrics
-constexpr const char* kIdentifierFile = "mlflow_run.txt";  // in the run's folder, for a run that resumes
+constexpr const char* kIdentifierFile = "mlflow_run.txt";  // in the run's folder, for a resumed run
 
 std::int64_t milliseconds_now() {
   const auto time = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
-// As MLflow's own client finds it: a token comes first.
+// As in MLflow's own client: a token comes first.
 Access access() {
   Access access;
   access.authorities = web::process_environment("MLFLOW_TRACKING_SERVER_CERT_PATH");
@@ -50,7 +50,7 @@ Access access() {
   return access;
 }
 
-// What is to be recorded of a run, and where, but for its metrics.
+// Data of a run to record, and where, except its metrics.
 struct RunRecord {
   std::string uri;
   Access access;
@@ -61,7 +61,7 @@ struct RunRecord {
   Texts params, tags;
 };
 
-// Sends what it is given on a thread of its own, in batches. What a server does not take is sent again later. Thread-safe.
+// Sends in batches on its own thread. Refused data are sent again later. Thread-safe.
 class Sender {
  public:
   Sender(RunRecord record, std::function<void(const std::string& text)> warn)
@@ -70,7 +70,7 @@ class Sender {
   }
   ~Sender() {
     {
-      const std::lock_guard lock(mutex_);  // else the thread may miss it on its way into a wait
+      const std::lock_guard lock(mutex_);  // otherwise the thread may miss it just before a wait
       thread_.request_stop();
     }
     changed_.notify_all();
@@ -82,7 +82,7 @@ class Sender {
     for (; waiting_.size() > kMostWaiting; ++lost_) waiting_.pop_front();
   }
 
-  // Returns when what was added is sent, but after kSyncPatience at most, and at once where the server does not answer.
+  // Returns when all data are sent, after kSyncPatience at most, and at once if the server does not respond.
   void sync() {
     if (failed_) return;
     std::unique_lock lock(mutex_);
@@ -91,8 +91,8 @@ class Sender {
     changed_.wait_for(lock, kSyncPatience, [this] { return !hurries_; });
   }
 
-  // Sends the rest and the end. Returns how many metrics are missing, and whether the end is: after kEndPatience at most, when
-  // the request under way is given up too, and as soon as one fails.
+  // Sends the rest and the end. Returns how many metrics are missing, and whether the end is: after kEndPatience at most,
+  // aborting the current request, and as soon as one fails.
   struct Missing {
     std::size_t metrics = 0;
     bool end = false;
@@ -156,7 +156,7 @@ class Sender {
     }
   }
 
-  // MLflow keeps each value that it is told: what it has of the steps that the run resumes from is not sent again.
+  // MLflow stores every value it receives: values that it already has from the steps before the resumption are not sent again.
   std::vector<Metric> take() {
     std::vector<Metric> batch;
     const std::lock_guard lock(mutex_);
@@ -189,7 +189,7 @@ class Sender {
     is_kept_ = told_params_ = true;  // parameters cannot be changed there
   }
 
-  // Where it cannot be written, metrics are sent all the same.
+  // If it cannot be written, metrics are sent anyway.
   void keep_identifier() {
     try {
       OutputFile file((record_.folder / kIdentifierFile).string());
@@ -202,26 +202,26 @@ class Sender {
     }
   }
 
-  // The thread alone uses these.
+  // Used only by the thread.
   const RunRecord record_;
   Client client_;
   const std::function<void(const std::string& text)> warn_;
-  std::string identifier_;                           // of the run at MLflow; empty: it has not begun there
-  std::map<std::string, std::uint64_t> told_steps_;  // by metric: the newest, where it still counts (step_today)
-  bool is_kept_ = false;                             // the identifier, for a run that resumes
+  std::string identifier_;                           // the run's id at MLflow; empty if it has not begun there
+  std::map<std::string, std::uint64_t> told_steps_;  // by metric: the newest valid one (step_today)
+  bool is_kept_ = false;                             // the identifier is stored for a resumed run
   bool told_params_ = false, warned_ = false, warned_of_file_ = false;
-  std::atomic<bool> failed_{false};  // the last request; read by all
+  std::atomic<bool> failed_{false};  // about the last request; read by all threads
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Metric> waiting_;
   std::size_t sending_ = 0, lost_ = 0;
-  std::string status_;  // of the end; empty: the run goes on
+  std::string status_;  // final status; empty while the run continues
   bool hurries_ = false, ended_ = false, gave_up_ = false;
   std::jthread thread_;  // last: it uses all of the above
 };
 
-// Metrics are named as TensorBoard's scalars are: "train/loss". Nothing here waits for the server but the end.
+// Metrics have the names of TensorBoard's scalars: "train/loss". Only the end waits for the server.
 class MlflowObserver final : public RunObserver {
  public:
   struct Params {
@@ -229,11 +229,10 @@ class MlflowObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("mlflow").text(
-        "Records the run at an MLflow server: the pipeline's keys as parameters, metrics of steps, epochs and passes, and how "
-        "the "
-        "run ended. A token or a password comes from the environment.");
-    d.params.add("uri", &Params::uri).text("of the server, http://host:5000; without it MLFLOW_TRACKING_URI");
-    d.params.add("experiment", &Params::experiment).text("without it MLFLOW_EXPERIMENT_NAME, or else the run's name");
+        "Records the run at an MLflow server: pipeline keys as parameters, metrics of steps, epochs and passes, and the run's "
+        "status. Tokens and passwords come from the environment.");
+    d.params.add("uri", &Params::uri).text("server address, http://host:5000; default: MLFLOW_TRACKING_URI");
+    d.params.add("experiment", &Params::experiment).text("default: MLFLOW_EXPERIMENT_NAME, else the run's name");
   }
   explicit MlflowObserver(Params params) : params_(std::move(params)) {
     if (params_.uri.empty()) return;
@@ -287,7 +286,7 @@ class MlflowObserver final : public RunObserver {
     Metrics(*this, e.best_step, e.elapsed_seconds).add(e.graph + "/best_", e.figures);
   }
 
-  // What a checkpoint stands behind is at the server then, also where the process is killed.
+  // A checkpoint's values are then at the server, even if the process is killed.
   void sync() override {
     if (sender_) sender_->sync();
   }
@@ -301,7 +300,7 @@ class MlflowObserver final : public RunObserver {
   }
 
  private:
-  // Gathers what belongs to one step, and gives it to the sender.
+  // Collects the values of one step and passes them to the sender.
   class Metrics {
    public:
     Metrics(MlflowObserver& observer, std::uint64_t step, double elapsed_seconds)
@@ -325,7 +324,7 @@ class MlflowObserver final : public RunObserver {
 
   const Params params_;
   std::string uri_;
-  std::int64_t begin_ = 0;  // of the run, in milliseconds since 1970
+  std::int64_t begin_ = 0;  // the run's begin, in milliseconds since 1970
   RunControl* control_ = nullptr;
   std::optional<Sender> sender_;
 };

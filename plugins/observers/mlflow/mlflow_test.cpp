@@ -1,4 +1,4 @@
-// Faults of a server. tests/records asks MLflow's own server.
+// Server faults. tests/records uses MLflow's own server.
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// What MLflow answers of a run whose metric train/loss was told up to step 2.
+// MLflow's answer for a run whose metric train/loss was recorded up to step 2.
 std::string as_mlflow(const HttpServer::Request& request) {
   if (request.line.find("get-by-name") != std::string::npos) return R"({"experiment":{"experiment_id":"7"}})";
   if (request.line.find("runs/create") != std::string::npos) return R"({"run":{"info":{"run_id":"abc"}}})";
@@ -52,7 +52,7 @@ class MlflowTest : public ObserverFixture {
     event.reported = false;
     return event;
   }
-  // "train/loss@3" of all that was told, and the status of the run.
+  // "train/loss@3" for all recorded values, and the status of the run.
   std::string told() const {
     std::string text;
     for (const HttpServer::Request& request : server_.requests()) {
@@ -104,7 +104,7 @@ TEST_F(MlflowTest, AResumedRunGoesOnAtTheServerWithTheStepsAfterItsCheckpoint) {
     EXPECT_EQ(told(), "train/loss@1 train/loss@2 ");
   }
   const auto observer = started(resumed_after(1, 1));
-  observer->step(loss_at(2));  // made again, perhaps with another rate
+  observer->step(loss_at(2));  // repeated, perhaps with another rate
   observer->step(loss_at(3));
   observer->end({});
   EXPECT_EQ(told(), "train/loss@1 train/loss@2 RUNNING train/loss@2 train/loss@3 FINISHED ");
@@ -120,7 +120,7 @@ TEST_F(MlflowTest, WhatTheServerHasOfACheckpointIsNotSentAgain) {
 
 TEST_F(MlflowTest, AResumedRunWithLargerBatchesTellsItsStepsAsItCountsThem) {
   std::ofstream(folder_ / "mlflow_run.txt") << "abc\n";
-  const auto observer = started(resumed_after(2, 1));  // the server knows step 2 of the earlier count
+  const auto observer = started(resumed_after(2, 1));  // the server has step 2 of the earlier count
   observer->step(loss_at(1));
   observer->step(loss_at(2));
   observer->end({});

@@ -37,10 +37,10 @@ std::string_view host_of(std::string_view authority) {
 }
 
 Access::Access(Setting setting) : setting_(std::move(setting)) {
-  for (std::string& name : setting_.names) name = lower_case(name);  // as names of hosts are compared
+  for (std::string& name : setting_.names) name = lower_case(name);  // host names compare in lower case
 }
 
-// Also "name.domain", where the machine is called "name".
+// Also "name.domain" if the machine is called "name".
 bool Access::names_this_machine(std::string_view authority) const {
   const std::string host = lower_case(host_of(authority));
   if (host == "localhost" || is_ip(host)) return true;

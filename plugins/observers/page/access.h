@@ -1,4 +1,4 @@
-// Who may look at a run, and who may ask it for something.
+// Access control: who may view a run, and who may send it requests.
 #pragma once
 
 #include <string>
@@ -7,30 +7,30 @@
 
 namespace millrace::page {
 
-// What a request says of itself. Empty: it has no such header or parameter.
+// A request's headers and parameters; empty if missing.
 struct Claims {
   std::string_view host, origin, token;
 };
 
 // The rules:
-// - `Host` names this machine: an address, localhost, the machine's own name, or one of `names`. A page of somebody else's whose
-//   name was made to lead here (DNS rebinding) sends its own name.
-// - `Origin`, where a browser sends it, is this page's.
-// - Who asks a run for something has the token. So has who looks at it from another machine; on this one looking is free.
+// - `Host` names this machine: an address, localhost, the machine's own name, or one of `names`. A foreign page whose
+//   name was redirected here (DNS rebinding) sends its own name.
+// - `Origin`, if a browser sends it, is this page's.
+// - Requests to a run need the token. So does viewing it from another machine; on this one viewing is free.
 //
 // Thread-safe.
 class Access {
  public:
   struct Setting {
-    bool loopback = true;  // the server listens on this machine's own address alone
+    bool loopback = true;  // the server listens only on this machine's loopback address
     std::vector<std::string> names;
     std::string token;
   };
   explicit Access(Setting setting);
 
-  // Why the request is refused; "": it is not. `asks`: it wants to change something.
+  // Why the request is refused; "" if it is allowed. `asks`: it changes something.
   std::string refusal(const Claims& claims, bool asks) const;
-  bool has_token(std::string_view token) const;  // in a time that does not tell how much of it is right
+  bool has_token(std::string_view token) const;  // in constant time
   const std::string& token() const { return setting_.token; }
 
  private:
@@ -38,7 +38,7 @@ class Access {
   Setting setting_;
 };
 
-std::string random_token();  // of 128 bits; throws Error where the system gives none
+std::string random_token();  // 128 bits; throws Error if the system provides none
 // Without its port: "[::1]:80" is "::1".
 std::string_view host_of(std::string_view authority);
 

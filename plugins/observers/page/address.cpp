@@ -15,8 +15,8 @@
 namespace millrace::page {
 namespace {
 
-constexpr int kWaiting = 64;             // connections that were not accepted yet
-constexpr int kSendBuffer = 256 * 1024;  // bytes that the kernel keeps for a reader that is slow
+constexpr int kWaiting = 64;             // connections not yet accepted
+constexpr int kSendBuffer = 256 * 1024;  // bytes that the kernel buffers for a slow reader
 
 struct SocketAddress {
   sockaddr_storage bytes{};

@@ -1,4 +1,4 @@
-// Whether everybody can read the page: its colours by WCAG 2.2, in both themes.
+// Readability of the page: its colours by WCAG 2.2, in both themes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -66,12 +66,12 @@ TEST(Contrast, OfTextAndMarksIsEnoughInBothThemes) {
     }
     for (const char* front : {"good", "bad", "warn", "ok"}) expect(4.5, front, "card", 1);
     expect(4.5, "warn", "warn-soft", 1);
-    constexpr double kRaw = 0.8;  // of a curve that is not smoothed, and of an edge of the graph
+    constexpr double kRaw = 0.8;  // for a curve that is not smoothed, and for an edge of the graph
     for (const char* ground : {"card", "band"}) {
       for (const char* front : {"good", "loss", "muted"}) expect(3, front, ground, kRaw);
       for (const char* front : {"ok", "mark", "bad"}) expect(3, front, ground, 1);
     }
-    for (const char* ground : {"back", "soft", "line"}) expect(3, "good", ground, 1);  // the ring of focus, and meters
+    for (const char* ground : {"back", "soft", "line"}) expect(3, "good", ground, 1);  // the focus ring, and meters
     expect(3, "warn", "line", 1);
   }
 }

@@ -1,4 +1,4 @@
-// The page as one HTML file, with its style, its script and nothing from elsewhere.
+// The page as a single HTML file, with its style and script and no external resources.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace millrace::page {
 
-// What a server sends. `nonce`: random, in the reply's Content-Security-Policy too, so that no script but ours runs.
+// The page from the server. `nonce`: random, also in the reply's Content-Security-Policy, so that only our script runs.
 std::string live_document(std::string_view nonce);
 std::string policy_of(std::string_view nonce);
 
-// What is kept of a run: `state` is Story::snapshot(), `pictures` a JSON object of data URLs by name. Nothing in them ends the
-// element that they stand in.
+// The page kept after a run: `state` is Story::snapshot(), `pictures` a JSON object of data URLs by name. Neither can end the
+// element that contains it.
 std::string kept_document(std::string_view state, std::string_view pictures);
 
 }  // namespace millrace::page

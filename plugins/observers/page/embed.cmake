@@ -1,6 +1,6 @@
 # Writes the page's files as string constants: cmake -DOUT=assets.h -DFILES="a.html;b.css" -P embed.cmake
-# A constant is called after its file: page.html is kPageHtml. A literal of a compiler has at most 64 KiB, so long files are cut
-# between lines and joined by the compiler.
+# A constant is named after its file: page.html is kPageHtml. Compilers limit literals to 64 KiB, so long files are split between
+# lines and joined by the compiler.
 set(text "#pragma once\n#include <string_view>\nnamespace millrace::page {\n")
 foreach(file IN LISTS FILES)
   file(READ ${file} content)

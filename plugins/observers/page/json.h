@@ -1,4 +1,4 @@
-// JSON as the page reads it. Numbers have six digits, which a screen does not exceed.
+// JSON for the page. Numbers have six digits, enough for a screen.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ inline std::string quoted(std::string_view text) {
   return out;
 }
 
-// An object, whose members may be objects and lists again.
+// An object, whose members may be objects and lists.
 //
 //   JsonObject().add("step", 3).add("loss", 0.25).raw("curves", "{}").text()
 class JsonObject {
@@ -47,7 +47,7 @@ class JsonObject {
   std::string members_;
 };
 
-// [a,b] of what `json` makes of each.
+// [a,b] from `json` of each.
 template <class Range, class Json>
 std::string list(const Range& range, const Json& json) {
   std::string text = "[";

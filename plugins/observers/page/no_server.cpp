@@ -1,4 +1,4 @@
-// Where the build has no libmicrohttpd.
+// For builds without libmicrohttpd.
 #include "millrace/error.h"
 #include "server.h"
 

@@ -1,4 +1,4 @@
-// Observer "page": a run as a page, live and kept.
+// Observer "page": a run as a live page and a kept one.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -26,13 +26,13 @@ namespace millrace::page {
 namespace {
 
 constexpr auto kLookPeriod = std::chrono::seconds(5);     // for pictures in the run's folder
-constexpr auto kReportPeriod = std::chrono::seconds(30);  // of report.html, beside the ends of epochs
+constexpr auto kReportPeriod = std::chrono::seconds(30);  // for report.html, in addition to the ends of epochs
 constexpr auto kStuck = std::chrono::minutes(5);          // without a step, a pass or a packet
-constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;  // as a run accepts them (RunControl::rate_factor())
+constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;  // a run's limits (RunControl::rate_factor())
 constexpr std::size_t kMostPictureBytes = std::size_t{4} << 20, kMostReportBytes = std::size_t{24} << 20;
 constexpr const char* kReport = "report.html";
 
-// What a page asks of the run. False: there is no such thing to ask for, or the body does not fit.
+// A page's request to the run. Returns false if it does not exist or the body is invalid.
 bool ask(RunControl& control, std::string_view what, std::string_view body) {
   if (what == "rate_factor") {
     double factor = 0;
@@ -74,21 +74,20 @@ class PageObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("page")
-        .text("Shows the run in a browser while it goes on, and keeps the page in the run's folder as report.html.")
+        .text("Shows the run live in a browser, and saves the page as report.html in the run's folder.")
         .delivery(Delivery::latest);
-    d.params.add("address", &Params::address)
-        .text("ADDRESS:PORT that it listens at; port 0 is a free one; \"\" for report.html alone");
-    d.params.add("hosts", &Params::hosts).text("further names by which browsers reach it, beside those of this machine");
-    d.params.add("report", &Params::report).text("writes report.html, at the end and now and then before");
+    d.params.add("address", &Params::address).text("ADDRESS:PORT to listen on; port 0: any free one; \"\": report.html only");
+    d.params.add("hosts", &Params::hosts).text("further host names accepted from browsers, besides this machine's");
+    d.params.add("report", &Params::report).text("write report.html, at the end and occasionally before");
   }
   explicit PageObserver(const Params& params) : params_(params) {
     if (!params.address.empty()) read_address("address", params.address);
   }
-  // All observers have ended by now, and others draw at the end too.
+  // All observers have ended by now; others draw at the end too.
   ~PageObserver() override {
     try {
       if (has_ended_ && look_for_pictures()) write_report();
-    } catch (...) {  // the report that end() wrote stays
+    } catch (...) {  // the report of end() stays
     }
   }
   PageObserver(const PageObserver&) = delete;
@@ -156,7 +155,7 @@ class PageObserver final : public RunObserver {
     return Clock::now() - moved_.load() >= kStuck ? "stuck" : "";
   }
 
-  // A port that another program has costs the page, and not the report.
+  // If another program has the port, only the page is missing, not the report.
   void serve(const RunStart& e, RunControl& control) {
     Server::Source source;
     source.snapshot = [this] { return story_.with([](const Story& story) { return story.snapshot(); }); };
@@ -176,14 +175,14 @@ class PageObserver final : public RunObserver {
     }
   }
 
-  bool look_for_pictures() {  // whether there are new ones
+  bool look_for_pictures() {  // true if there are new ones
     looked_ = Clock::now();
     if (folder_.empty()) return false;
     std::vector<Picture> pictures = pictures_in(folder_);
     return story_.with([&](Story& story) { return story.show(std::move(pictures)); });
   }
 
-  // A disk that does not take it ends nothing: the page is said to be missing once, and tried again.
+  // A failing disk ends nothing: one warning, then further attempts.
   void write_report() {
     written_ = Clock::now();
     if (folder_.empty() || !params_.report) return;
@@ -209,15 +208,15 @@ class PageObserver final : public RunObserver {
   SharedStory story_;
   Clock::time_point looked_ = Clock::now(), written_ = Clock::now();
   bool has_ended_ = false;
-  std::uint64_t packets_ = 0;  // that stages have seen
+  std::uint64_t packets_ = 0;  // processed by stages
   std::atomic<bool> has_failed_{false};
-  std::atomic<Clock::time_point> moved_{Clock::now()};  // when the run was last seen to make progress
+  std::atomic<Clock::time_point> moved_{Clock::now()};  // time of the last observed progress
   std::unique_ptr<Server> server_;                      // last: it reads the story
 };
 
 }  // namespace
 }  // namespace millrace::page
 
-MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and keeps the page.") {
+MILLRACE_PLUGIN("observer_page", "1.0", "Shows a run in a browser, and saves the page.") {
   registry.add_observer<millrace::page::PageObserver>();
 }

@@ -1,5 +1,5 @@
 "use strict";
-// The page of a run. `state` is what the server told: all of it first, then what changes. Text of the run is only ever set as text.
+// The page of a run. `state` comes from the server: complete at first, then its changes. Text of the run is only set as text.
 
 const $ = (id) => document.getElementById(id);
 const token = new URLSearchParams(location.search).get("open") || "";
@@ -7,7 +7,7 @@ const kept = $("state-kept");  // in report.html: the run as it was when the fil
 const state = { run: {}, curves: new Map(), log: [], passes: [], bad_samples: [], pictures: [], tick: null, telemetry: null, end: null };
 const view = new View();
 let link = "connecting";  // "live", "lost", "over", "kept"
-let skew = 0;             // seconds that the run's clock is ahead of ours
+let skew = 0;             // seconds by which the run's clock is ahead of ours
 let plots = [];
 
 // ---- Making elements ----
@@ -29,7 +29,7 @@ function drawn(tag, attributes = {}, text) {
   return element;
 }
 function setText(id, text) { if ($(id).textContent !== text) $(id).textContent = text; }
-// Cells keep their places where the table keeps its size, and so do selections and screen readers.
+// If the table keeps its size, cells are reused, so that selections and screen readers stay in place.
 function table(element, heads, rows) {
   const text = (cell) => (typeof cell === "string" ? cell : formatNumber(cell));
   if (element.rows.length === rows.length + 1 && element.rows[0].cells.length === heads.length) {
@@ -70,7 +70,7 @@ function bytes(count) {
 const count = (n) => Math.round(n).toLocaleString("en");
 const share = (part) => `${Math.round(100 * Math.min(Math.max(part, 0), 1))} %`;
 
-// ---- What is told ----
+// ---- Formatting ----
 
 function take(changes) {
   for (const part of ["tick", "telemetry", "passes", "bad_samples", "pictures", "end"]) {
@@ -150,7 +150,7 @@ function notice(text, kind = "") {
   setText("notice", text);
 }
 
-// ---- Progress and figures ----
+// ---- Progress and metrics ----
 
 function lastPoint(name) {
   const curve = state.curves.get(name);
@@ -183,14 +183,14 @@ function showSummary() {
   showFacts();
   showEnd();
 }
-// With the day where it is another one.
+// Includes the day if it is not today.
 function clock(secondsFromNow) {
   const at = new Date(Date.now() + 1000 * secondsFromNow);
   const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   return at.toDateString() === new Date().toDateString() ? time : `${at.toLocaleDateString([], { weekday: "short", day: "numeric", month: "short" })}, ${time}`;
 }
 
-// Training's smoothed value and validation's newest and best of the two figures that are plotted.
+// For the two plotted metrics: training's smoothed value, and validation's newest and best.
 function showFigures() {
   const entries = [];
   for (const figure of plottedFigures().slice(0, 2)) {
@@ -215,7 +215,7 @@ function showFigures() {
     return make("div", {}, make("dt", { text: name }), dd);
   });
 }
-// Replaces the children where something differs: screen readers and selections stay where they are.
+// Replaces the children only if something differs, so that screen readers and selections stay in place.
 function sync(parent, entries, build) {
   const key = JSON.stringify(entries);
   if (parent.dataset.key === key) return;
@@ -254,7 +254,7 @@ function showEnd() {
   sync($("final"), [title, ...lines], (line) => line === title ? make("b", { text: line }) : make("div", { text: line }));
 }
 
-// Every key of the pipeline file, with the tables that they are in.
+// Every key of the pipeline file, with its tables.
 function showSettings() {
   const tables = new Map();
   for (const [key, value] of state.run.settings || []) {
@@ -269,12 +269,12 @@ function showSettings() {
 
 // ---- Plots ----
 
-// Of training's curves with the mean that the reader has chosen.
+// Training curves, with the smoothing chosen by the reader.
 function pointsOf(curve) {
   return view.smoothing === null || curve.graph !== state.run.graph ? curve.points : smoothed(curve.points, view.smoothing);
 }
 
-// What is better when it is higher comes first, as accuracy; then the loss; then the rest.
+// Metrics for which higher is better come first, such as accuracy; then the loss; then the rest.
 function plottedFigures() {
   const named = new Map();
   for (const curve of state.curves.values()) {
@@ -335,7 +335,7 @@ function showPlots() {
   }
 }
 
-// At most 60 rows, spread over what is shown, and each validation among the last 60.
+// At most 60 rows, spread over the visible range, and each validation among the last 60.
 function fillTable(plot) {
   const rows = [];
   for (const curve of plot.curves) {
@@ -402,7 +402,7 @@ function showSparks() {
 
 // ---- Stages and queues ----
 
-// In the order of the data: a stage stands after those that it hears of.
+// In data flow order: a stage comes after its inputs.
 function inOrder(names, edges) {
   const level = new Map(names.map((name) => [name, 0])), place = new Map(names.map((name, i) => [name, i]));
   for (let round = 0; round < names.length; ++round) {
@@ -547,7 +547,7 @@ function showPictures() {
     item.remove();
     pictureItems.delete(name);
   }
-  pictures.forEach((picture, place) => {  // those that stay keep their places, and the focus
+  pictures.forEach((picture, place) => {  // existing ones keep their places and the focus
     let known = pictureItems.get(picture.name);
     if (!known) {
       known = pictureItem(picture.name);
@@ -595,7 +595,7 @@ function showLog(messages) {
   if (atEnd) list.scrollTop = list.scrollHeight;
 }
 
-// ---- Asking the run ----
+// ---- Requests to the run ----
 
 const pending = new Set();
 function answered(message) {
@@ -625,7 +625,7 @@ $("rate-button").addEventListener("click", () => confirmed($("rate-dialog"), () 
 for (const button of document.querySelectorAll("[data-factor]")) button.addEventListener("click", () => { $("factor").value = button.dataset.factor; });
 $("raw").addEventListener("change", (event) => { view.raw = event.target.checked; view.changed("style"); });
 $("log-scale").addEventListener("change", (event) => { view.logarithmic = event.target.checked; view.changed("style"); });
-// The slider's places are steps, ten for each power of ten. It begins where the run's own mean is.
+// The slider has ten steps for each power of ten. It begins at the run's own smoothing.
 const smoothingOf = (place) => (place === 0 ? 0 : Math.round(10 ** (place / 10)));
 $("smoothing").addEventListener("input", (event) => {
   view.smoothing = smoothingOf(Number(event.target.value));
@@ -651,10 +651,10 @@ $("picture-dialog").addEventListener("close", () => { enlarged = null; });
 
 // ---- The connection ----
 
-const kSilence = 20;  // seconds; the server says something every five
+const kSilence = 20;  // seconds; the server sends something every five
 let source = null, known = null, tries = 0, retry = 0, heard = 0;
 
-// A run is known by its folder and the time when it began: another one at the same address begins a new page.
+// A run is identified by its folder and start time: another one at the same address begins a new page.
 function connect() {
   source = new EventSource(`events${token ? `?open=${token}` : ""}`);
   heard = Date.now();
@@ -698,7 +698,7 @@ function connectNow() {
   source.close();
   connect();
 }
-// A machine that slept, or a tunnel that died, leaves a connection that says nothing any more.
+// After a machine slept or a tunnel died, a connection stays silent.
 function watchConnection() {
   if (link === "live" && Date.now() - heard > 1000 * kSilence) lost();
   if (link === "live" && !state.end) setText("elapsed", duration(elapsed()));

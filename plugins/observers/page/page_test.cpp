@@ -1,4 +1,4 @@
-// The page as browsers, and those who mean no good, meet it: over real connections.
+// The page as seen by browsers and attackers: over real connections.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ const Registry& registry() {
   return one;
 }
 
-// What the page asks of its run.
+// The page's requests to its run.
 class Asked final : public RunControl {
  public:
   void stop() override { add("stop"); }
@@ -84,7 +84,7 @@ class Connection {
     }
     return true;
   }
-  // Until `end` is there, or the other side closes.
+  // Reads until `end` arrives, or the other side closes.
   std::string read_until(std::string_view end) const {
     std::string text;
     char block[4096];
@@ -147,7 +147,7 @@ class Page : public testing::Test {
   std::string header(const std::string& first, const std::string& more = {}) const {
     return fmt::format("{} HTTP/1.1\r\nHost: {}\r\n{}", first, host_, more);
   }
-  // The status, and the whole reply where that is asked for.
+  // The status, and the whole reply if requested.
   int status(const std::string& request, std::string* reply = nullptr) const {
     const Connection connection(port_);
     connection.send(request);
@@ -173,7 +173,7 @@ class Page : public testing::Test {
 TEST_F(Page, AsksARunOnlyForWhoHasTheTokenAndIsThisPage) {
   EXPECT_EQ(ask("stop", ""), 403);
   EXPECT_EQ(ask("stop", origin()), 403);
-  EXPECT_EQ(ask("stop", bearer()), 403);  // no browser: it sends its Origin
+  EXPECT_EQ(ask("stop", bearer()), 403);  // not a browser, which would send its Origin
   EXPECT_EQ(ask("stop", bearer() + "Origin: http://evil.example\r\n"), 403);
   EXPECT_EQ(ask("stop", bearer() + "Origin: null\r\n"), 403);
   EXPECT_EQ(ask("stop", origin() + "Authorization: Bearer " + std::string(32, '0') + "\r\n"), 403);
@@ -198,7 +198,7 @@ TEST_F(Page, RefusesBodiesThatDoNotFit) {
   EXPECT_EQ(asked_.text(), "");
 }
 
-// DNS rebinding: the page of a stranger, whose name was made to lead to this machine.
+// DNS rebinding: a foreign page whose name was redirected to this machine.
 TEST_F(Page, AnswersToNamesOfItsMachineAlone) {
   for (const char* host : {"evil.example", "127.0.0.1.evil.example", "localhost.evil.example", ""}) {
     EXPECT_EQ(status(fmt::format("GET /state HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", host)), 403) << host;
@@ -232,7 +232,7 @@ TEST_F(Page, KeepsItsMemoryBesideAThousandConnectionsThatSayNothing) {
   {
     std::vector<std::unique_ptr<Connection>> idle;
     for (int i = 0; i < 300; ++i) idle.push_back(std::make_unique<Connection>(port_));
-    for (int i = 0; i < 700; ++i) {  // after those that are taken these wait in the kernel, or are refused: nobody waits for them
+    for (int i = 0; i < 700; ++i) {  // beyond the accepted ones, these wait in the kernel or are refused: nothing waits for them
       const int file = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
       sockaddr_in to{};
       to.sin_family = AF_INET;
@@ -247,7 +247,7 @@ TEST_F(Page, KeepsItsMemoryBesideAThousandConnectionsThatSayNothing) {
   EXPECT_EQ(status(header("GET /state", "Connection: close\r\n\r\n")), 200);
 }
 
-// Without a token: those that send no whole header block, and those that read no reply.
+// Without a token: connections that send no complete header block, and those that read no reply.
 TEST_F(Page, ConnectionsThatAreSlowKeepNobodyOut) {
   std::vector<std::unique_ptr<Connection>> slow;
   for (int i = 0; i < 400; ++i) {
@@ -294,7 +294,7 @@ TEST_F(Page, AReaderThatDoesNotReadHoldsNobodyUp) {
   EXPECT_LT(resident_kib(), before + 8 * 1024);
   std::string late;
   status(header("GET /state", "Connection: close\r\n\r\n"), &late);
-  EXPECT_LT(late.size(), 100'000U);  // whoever comes late gets no more than others
+  EXPECT_LT(late.size(), 100'000U);  // late connections get no more than others
   EXPECT_NE(late.find("[100000,"), std::string::npos);
 }
 
@@ -341,7 +341,7 @@ TEST_F(Page, ServesPicturesOfTheRunAndNothingElse) {
   }
 }
 
-// The name of this run would end the element that its data stands in.
+// This run's name would end the element that contains its data.
 TEST_F(Page, IsKeptInTheRunsFolderWithHostileNamesInside) {
   observer_->step(step(1));
   observer_->end({});
@@ -414,7 +414,7 @@ class PageServer : public testing::Test {
   std::unique_ptr<Server> server_;  // last: it uses all of the above
 };
 
-// Nothing catches on its thread but the server itself: what it let pass would end the training.
+// Only the server itself catches exceptions on its thread: any other would end the training.
 TEST_F(PageServer, OutlivesWhatFailsInIt) {
   fails_ = true;
   EXPECT_EQ(reply("/state"), "");
@@ -438,8 +438,8 @@ TEST_F(PageServer, TellsThatARunIsStuck) {
 }
 
 TEST_F(PageServer, GivesANewReaderTheStateOfNow) {
-  EXPECT_NE(reply("/events", "\"version\":1").find("\"version\":1"), std::string::npos);  // and leaves in its midst
-  EXPECT_NE(reply("/metrics").find("fine"), std::string::npos);                           // which is noticed by now
+  EXPECT_NE(reply("/events", "\"version\":1").find("\"version\":1"), std::string::npos);  // and leaves in the middle of it
+  EXPECT_NE(reply("/metrics").find("fine"), std::string::npos);                           // noticed by now
   version_ = 2;
   EXPECT_NE(reply("/events", "\"version\":").find("\"version\":2"), std::string::npos);
 }

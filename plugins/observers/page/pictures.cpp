@@ -51,7 +51,7 @@ std::vector<Picture> pictures_in(const fs::path& folder) {
                         file.st_mtim.tv_sec * 1'000'000 + file.st_mtim.tv_nsec / 1000});
   }
   std::ranges::sort(pictures, {}, &Picture::name);
-  // The sharp version of a picture is shown where it is there as SVG and as PNG.
+  // If a picture exists as SVG and PNG, the SVG is shown.
   std::erase_if(pictures, [&](const Picture& picture) {
     return picture.name.ends_with(".png") && std::ranges::find(pictures, picture.name.substr(0, picture.name.size() - 4) + ".svg",
                                                                &Picture::name) != pictures.end();

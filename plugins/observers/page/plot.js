@@ -14,8 +14,8 @@ function formatNumber(value, percent) {
   return String(Number(value.toPrecision(4)));
 }
 
-// Points with another mean: `memory` is the steps after which a value has lost 63 % of its weight, and 0 smooths nothing. A point
-// that stands for several steps counts with their mean.
+// Points with other smoothing: `memory` is the number of steps after which a value has lost 63 % of its weight; 0: none. A point
+// that represents several steps counts with their mean.
 function smoothed(points, memory) {
   let mean = 0, weight = 0, last = 0;
   return points.map((p) => {
@@ -58,7 +58,7 @@ function logTicks(low, high) {
   return ticks;
 }
 
-// The place of the last point whose step is not behind `step`.
+// Index of the last point whose step is not after `step`.
 function pointAt(points, step) {
   let low = 0, high = points.length - 1;
   while (low < high) {
@@ -69,13 +69,13 @@ function pointAt(points, step) {
   return low;
 }
 
-// What all plots of a page share: the part of the run that is shown, and the step that is pointed at.
+// Shared by all plots of a page: the visible part of the run, and the step under the pointer.
 class View {
   constructor() {
     this.zoom = null;    // [first, last] step; null: the whole run
     this.cursor = null;  // step
     this.raw = true;
-    this.smoothing = null;  // steps; null: as the run has smoothed
+    this.smoothing = null;  // steps; null: the run's smoothing
     this.logarithmic = false;
     this.listeners = [];
   }
@@ -91,7 +91,7 @@ class Plot {
     this.view = view;
     this.options = options;  // {title, colour, percent, small}
     this.curves = [];        // {points, kind: "training" or "validation", name, percent}
-    this.bands = 0;          // steps of an epoch
+    this.bands = 0;          // steps per epoch
     this.last = 1;
     this.waiting = false;
     new ResizeObserver(() => this.redraw()).observe(canvas);
@@ -111,7 +111,7 @@ class Plot {
     requestAnimationFrame(() => { this.waiting = false; this.draw(); });
   }
 
-  // ---- What is where ----
+  // ---- Positions ----
 
   range() {
     if (this.view.zoom && !this.options.small) return this.view.zoom;
@@ -125,7 +125,7 @@ class Plot {
   isLogarithmic() { return this.view.logarithmic && !this.options.percent && !this.options.small; }
   value(v) { return this.isLogarithmic() ? (v > 0 ? Math.log10(v) : null) : v; }
 
-  // A spike of a few steps must not press the rest flat: of the raw values all but the outermost 1 % decide.
+  // A spike of a few steps must not flatten the rest: the range covers the raw values except the outermost 1 %.
   limits() {
     const values = [], sure = [];
     for (const curve of this.curves) {
@@ -208,7 +208,7 @@ class Plot {
     }
   }
 
-  // Every other epoch is shaded, or every other so many, down to the numbers below.
+  // Every other epoch, or group of epochs, is shaded, down to the numbers below.
   drawBands(g, muted) {
     const f = this.frame, deep = f.bottom + 24;
     const wide = (f.right - f.left) / ((f.x1 - f.x0) / this.bands);
@@ -250,7 +250,7 @@ class Plot {
     g.strokeStyle = g.fillStyle = colour;
     const raw = this.view.raw && !this.options.small;
     if (raw && curve.stride > 1) this.fillBetween(g, points);
-    if (raw) {  // 3:1 on the ground, and the smoothed curve in front of it by a margin
+    if (raw) {  // contrast of 3:1 with the ground; the smoothed curve stands out from it
       g.globalAlpha = 0.8;
       g.lineWidth = 0.75;
       this.path(g, points, 1);
@@ -280,7 +280,7 @@ class Plot {
     g.globalAlpha = 1;
   }
 
-  // Values that are not finite: a cross at the top where they begin, and a line to where they end.
+  // Non-finite values: a cross at the top where they begin, and a line to their end.
   drawGaps(g, points, colour) {
     const y = this.frame.top + 5;
     g.strokeStyle = colour;
@@ -357,15 +357,15 @@ class Plot {
     g.globalAlpha = 1;
   }
 
-  // ---- Taking away ----
+  // ---- Saving ----
 
-  // Every point of the curves that are shown, of the whole run.
+  // Every point of the visible curves, over the whole run.
   csv() {
     const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
     const rows = this.curves.flatMap((curve) => curve.points.map((p) => [quoted(curve.name), ...p.map((v) => (v === null ? "nan" : Number(v.toPrecision(6))))].join()));
     return ["curve,step,mean,least,greatest,smoothed", ...rows].join("\n") + "\n";
   }
-  // Two buttons that save what is shown, under the names of the run and of the plot.
+  // Two buttons that save the visible part, named after the run and the plot.
   savers(title, run) {
     const name = `${run} ${title}`.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-");
     const button = (kind, save) => {
@@ -407,7 +407,7 @@ class Plot {
     const curve = this.training();
     return curve ? curve.points[pointAt(curve.points, step)][0] : null;
   }
-  // [name, value as text] of what stands at a step.
+  // [name, value as text] at a step.
   valuesAt(step) {
     const rows = [];
     for (const curve of this.curves) {

@@ -35,19 +35,19 @@ using Clock = std::chrono::steady_clock;
 using Text = std::shared_ptr<const std::string>;
 
 constexpr auto kChangePeriod = std::chrono::milliseconds(200);
-constexpr auto kSignOfLife = std::chrono::seconds(5);  // after the last change; finds listeners that are gone
+constexpr auto kSignOfLife = std::chrono::seconds(5);  // after the last change; detects closed listeners
 constexpr auto kGoodbye = std::chrono::milliseconds(500);
-constexpr std::size_t kMostChanges = 64;                            // that a slow listener may be behind
-constexpr std::size_t kMostListeners = 32, kMostWithoutToken = 16;  // of these
+constexpr std::size_t kMostChanges = 64;                            // that a slow listener may lag behind
+constexpr std::size_t kMostListeners = 32, kMostWithoutToken = 16;  // kMostWithoutToken is a part of kMostListeners
 constexpr std::size_t kMostBody = 64;                               // bytes
 constexpr unsigned kMostConnections = 256;
 constexpr std::size_t kMostOpen = 128;  // connections that are not listeners; a new one closes the oldest
 constexpr unsigned kIdleSeconds = 15;
-constexpr auto kHeaderTime = std::chrono::seconds(10);            // for the whole header block, however it comes
+constexpr auto kHeaderTime = std::chrono::seconds(10);            // for the whole header block, however slowly it arrives
 constexpr std::size_t kConnectionMemory = std::size_t{16} << 10;  // headers must fit
 constexpr std::size_t kBlock = std::size_t{16} << 10;
 
-// Not "token": messages hide what is called so (standard_error.h), and this one is meant to be opened.
+// Not "token": messages hide values with that name (standard_error.h), and this one must stay visible.
 constexpr const char* kTokenName = "open";
 constexpr std::string_view kHealth = "/healthz";
 constexpr const char* kPlain = "text/plain; charset=utf-8";
@@ -69,7 +69,7 @@ std::string_view data_of(std::string_view event) {
 
 std::string_view text_or_empty(const char* text) { return text == nullptr ? std::string_view() : text; }
 
-// libmicrohttpd is C, and calls back into this file: no exception may pass through it. A failure returns `otherwise`, which
+// libmicrohttpd is C and calls back into this file: no exception may pass through it. On failure returns `otherwise`, which
 // closes the connection.
 template <class F>
 auto guarded(std::invoke_result_t<const F&> otherwise, const F& f) noexcept {
@@ -80,18 +80,18 @@ auto guarded(std::invoke_result_t<const F&> otherwise, const F& f) noexcept {
   }
 }
 
-// What is asked in one request, while its body arrives.
+// The state of one request while its body arrives.
 struct Request {
   std::string body;
 };
 
-// libmicrohttpd notices, and ends it.
+// libmicrohttpd detects this and ends the connection.
 void close_connection(MHD_Connection* connection) {
   const auto* const info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   if (info != nullptr) ::shutdown(info->connect_fd, SHUT_RDWR);
 }
 
-// Empty: the request has no such header.
+// Empty if the request has no such header.
 std::string_view header(MHD_Connection* connection, const char* name) {
   return text_or_empty(MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name));
 }
@@ -110,7 +110,7 @@ std::string name_for_others() {
 
 }  // namespace
 
-// All of it but begin and end is on one thread, which also drives libmicrohttpd: so nothing here is locked.
+// Everything except begin and end runs on one thread, which also drives libmicrohttpd: so nothing here is locked.
 class Server::Loop {
  public:
   Loop(const Setting& setting, Source source);
@@ -119,20 +119,20 @@ class Server::Loop {
   void close();
 
  private:
-  // Who reads /events. It is suspended while it has read all there is.
+  // A reader of /events. Suspended when it has read everything.
   struct Listener {
     Loop* loop = nullptr;
     MHD_Connection* connection = nullptr;
-    Text text;               // that it reads now
-    std::size_t offset = 0;  // of it, read
-    std::uint64_t next = 0;  // change
+    Text text;               // being read now
+    std::size_t offset = 0;  // bytes of it already read
+    std::uint64_t next = 0;  // next change
     bool has_state = false, suspended = false;
   };
 
-  // A connection that is no listener. The one whose state changed last is last.
+  // A connection that is not a listener, in order of the last state change.
   struct Open {
     MHD_Connection* connection = nullptr;
-    Clock::time_point since;  // it was accepted, its header block was complete, or its reply was sent
+    Clock::time_point since;  // when it was accepted, its headers were complete, or its reply was sent
     bool awaits_headers = true;
   };
 
@@ -173,11 +173,11 @@ class Server::Loop {
   std::list<Open> open_;
   std::deque<Text> changes_;
   std::uint64_t first_change_ = 0;  // the number of changes_.front()
-  Text state_;                      // of the moment when `state_change_` was the next change, at `state_time_`
+  Text state_;                      // made when `state_change_` was the next change, at `state_time_`
   std::uint64_t state_change_ = 0;
   Clock::time_point state_time_;
   Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
-  bool ended_ = false;  // no change comes any more
+  bool ended_ = false;  // no more changes follow
   std::atomic<bool> closing_{false};
   std::thread thread_;  // last: it uses all of the above
 };
@@ -255,7 +255,7 @@ std::string Server::Loop::url() const {
   return fmt::format("http://{}:{}/?{}={}", name_for_others(), shown.port, kTokenName, access_.token());
 }
 
-// What fails here ends the page, and not the run.
+// A failure here ends the page, not the run.
 void Server::Loop::run() {
   ::pthread_setname_np(::pthread_self(), "page server");
   try {
@@ -266,7 +266,7 @@ void Server::Loop::run() {
       return true;
     });
   }
-  ended_ = true;  // a listener that has read all is not suspended any more
+  ended_ = true;  // listeners that have read everything are no longer suspended
   leave();
 }
 
@@ -289,7 +289,7 @@ void Server::Loop::serve() {
   }
 }
 
-// Whoever connects newly is let in: connections that wait, or read slowly, must not keep the run's owner out.
+// New connections are accepted: waiting or slow ones must not keep the run's owner out.
 void Server::Loop::note(MHD_Connection* connection, bool awaits_headers) {
   forget(connection);
   open_.push_back({connection, Clock::now(), awaits_headers});
@@ -310,7 +310,7 @@ void Server::Loop::close_slow() {
 }
 
 void Server::Loop::leave() {
-  ::close(MHD_quiesce_daemon(daemon_));  // which gives the socket back
+  ::close(MHD_quiesce_daemon(daemon_));  // frees the socket
   for (Listener& listener : listeners_) {
     if (std::exchange(listener.suspended, false)) MHD_resume_connection(listener.connection);
   }
@@ -318,7 +318,7 @@ void Server::Loop::leave() {
   MHD_stop_daemon(daemon_);
 }
 
-// Until a request, the next change or close().
+// Waits for a request, the next change or close().
 void Server::Loop::wait() {
   const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(told_ + kChangePeriod - Clock::now()).count();
   auto patience = listeners_.empty() ? 1000 : std::max<std::int64_t>(due + 1, 0);
@@ -355,7 +355,7 @@ void Server::Loop::wake_listeners() {
   }
 }
 
-// All requests between two changes share one text. Without a listener no change comes, so an old text is made again.
+// All requests between two changes share one text. Without a listener no change comes, so an old text is renewed.
 Text Server::Loop::state() {
   const std::uint64_t next = first_change_ + changes_.size();
   const Clock::time_point now = Clock::now();
@@ -367,7 +367,7 @@ Text Server::Loop::state() {
   return state_;
 }
 
-// Null: it has read all.
+// Null if it has read everything.
 Text Server::Loop::next_text(Listener& listener) {
   if (!listener.has_state || listener.next < first_change_) {
     listener.has_state = true;
@@ -396,7 +396,7 @@ ssize_t Server::Loop::read(Listener& listener, char* to, std::size_t most) {
   return static_cast<ssize_t>(bytes);
 }
 
-// When the headers are there. A request that is refused is so before its body is read.
+// Called when the headers are complete. Refusals come before the body is read.
 MHD_Result Server::Loop::begin(MHD_Connection* connection, std::string_view url, std::string_view method) {
   note(connection, false);
   const Claims claims{.host = header(connection, "Host"), .origin = header(connection, "Origin"), .token = token_of(connection)};
@@ -404,7 +404,7 @@ MHD_Result Server::Loop::begin(MHD_Connection* connection, std::string_view url,
   if (!asks && method != "GET" && method != "HEAD") {
     return send(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are answered\n");
   }
-  if (!asks && url == kHealth) return MHD_YES;  // says nothing of the run that a stranger must not know
+  if (!asks && url == kHealth) return MHD_YES;  // reveals nothing confidential about the run
   if (const std::string refusal = access_.refusal(claims, asks); !refusal.empty()) {
     return send(connection, MHD_HTTP_FORBIDDEN, refusal + "\n");
   }
@@ -437,7 +437,7 @@ MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
 }
 
 MHD_Result Server::Loop::listen(MHD_Connection* connection) {
-  const bool has_token = access_.has_token(token_of(connection));  // strangers leave room for who has it
+  const bool has_token = access_.has_token(token_of(connection));  // others leave room for those with the token
   if (listeners_.size() >= (has_token ? kMostListeners : kMostWithoutToken)) {
     return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
   }
@@ -471,7 +471,7 @@ MHD_Result Server::Loop::send_health(MHD_Connection* connection) {
   return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, trouble + "\n");
 }
 
-// The JSON of the event, which all connections share: no one of them holds a copy.
+// The JSON of the event, shared by all connections without copies.
 MHD_Result Server::Loop::send_state(MHD_Connection* connection) {
   auto shared = std::make_unique<Text>(state());
   const std::string_view json = data_of(**shared);
@@ -479,7 +479,7 @@ MHD_Result Server::Loop::send_state(MHD_Connection* connection) {
       json.size(), const_cast<char*>(json.data()),  // NOLINT: it is only read
       [](void* held) { delete static_cast<Text*>(held); }, shared.get());
   if (response == nullptr) return MHD_NO;
-  shared.release();  // the response has it
+  shared.release();  // now owned by the response
   return queue(connection, MHD_HTTP_OK, response, "application/json", kNothing);
 }
 

@@ -17,7 +17,7 @@ namespace millrace::page {
 namespace {
 
 constexpr std::size_t kMostDevices = 8;
-constexpr std::size_t kMostSettings = 300, kMostOfSetting = 200;  // keys; bytes of a value
+constexpr std::size_t kMostSettings = 300, kMostOfSetting = 200;  // keys; bytes per value
 
 std::string figures_json(const std::vector<Figure>& figures) {
   return list(figures, [](const Figure& figure) {
@@ -27,7 +27,7 @@ std::string figures_json(const std::vector<Figure>& figures) {
 
 double clock_seconds() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// At most so many bytes of it, and no half character.
+// At most `most` bytes, without a partial character.
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
   while (most > 0 && (text[most] & 0xc0) == 0x80) --most;
@@ -44,7 +44,7 @@ std::string settings_json(std::vector<RunSetting> settings) {
   });
 }
 
-// `began` and `now` by one clock, which need not be the browser's.
+// `began` and `now` use the same clock, which need not be the browser's.
 std::string run_json(const RunStart& run, const std::string& settings, double began) {
   return JsonObject()
       .add("name", run.name)
@@ -64,7 +64,7 @@ std::string run_json(const RunStart& run, const std::string& settings, double be
       .text();
 }
 
-// How far a run is, and what it measures there: of a moment of training, or of a validation.
+// Progress and metrics of training or of a validation.
 template <class Event>
 JsonObject progress_of(const Event& event) {
   JsonObject json;
@@ -115,7 +115,7 @@ std::string end_json(const RunEnd& end) {
       .text();
 }
 
-// Every stage once: of all its instances the sum. So a run of many replicas is told in as few bytes as one of few.
+// Sums of each stage over its instances, so that the size does not grow with the number of replicas.
 struct StageSum {
   StageTelemetry now, before;
   std::size_t instances = 0;
@@ -143,7 +143,7 @@ std::vector<StageSum> sums_of(const std::vector<StageTelemetry>& now, const std:
   return sums;
 }
 
-// The stages of a graph with their rates, from two events that are `seconds` apart.
+// A graph's stages with their rates, from two events `seconds` apart.
 std::string stages_json(const std::vector<StageTelemetry>& all, const std::vector<StageTelemetry>& earlier, double seconds) {
   return list(sums_of(all, earlier), [&](const StageSum& sum) {
     const auto& [now, before, instances] = sum;
@@ -183,7 +183,7 @@ struct DeviceRates {
   double compute = 0, copy = 0, communication = 0;
 };
 
-// Where there are many devices, those that compute least are told: a device that lags is among them.
+// With many devices, only those that compute least are shown: a lagging device is among them.
 std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vector<DeviceTelemetry>& before, double seconds) {
   std::vector<DeviceRates> rates;
   for (const DeviceTelemetry& device : now) {
@@ -254,12 +254,12 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
     found =
         curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better, memory}).first;
   }
-  found->second.percent |= figure.percent;  // which that of earlier versions does not say
+  found->second.percent |= figure.percent;  // earlier versions do not write it
   found->second.higher_is_better |= figure.higher_is_better;
   found->second.course.add(step, figure.value);
 }
 
-// The best weights' figures belong to their step, where the curve has them already unless it is empty.
+// The metrics of the best weights belong to their step, which the curve already has unless it is empty.
 void Story::plot_pass(const PassEvent& e, const Figure& figure) {
   if (e.best_step == 0) return plot(e.graph, e.step, figure, false);
   const auto found = curves_.find(e.graph + "." + figure.name);
@@ -307,7 +307,7 @@ void Story::add(const PassEvent& e) {
 }
 
 void Story::add(const CheckpointEvent& e) {
-  if (e.by_default && !e.best) return;  // one each epoch
+  if (e.by_default && !e.best) return;  // one per epoch
   say("checkpoint", fmt::format("checkpoint after step {}{}: {}", e.step, e.best ? ", the best" : "", e.path.string()),
       e.elapsed_seconds);
 }

@@ -1,4 +1,4 @@
-// What a run has told so far, as the page shows it.
+// A run's history so far, for the page.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,20 @@ namespace millrace::page {
 struct Picture {
   std::string name;  // relative to the folder, with '/'
   std::uint64_t bytes = 0;
-  std::int64_t version = 0;  // differs when the file was written again
+  std::int64_t version = 0;  // changes when the file is rewritten
   bool operator==(const Picture&) const = default;
 };
 
-// Memory and the length of snapshot() do not grow with the run: curves have levels of detail, and of messages and bad samples the
-// newest are kept. Not thread-safe.
+// Memory and the length of snapshot() do not grow with the run: curves have levels of detail, and only the newest messages and
+// bad samples are kept. Not thread-safe.
 //
-// snapshot() is all of it; changes() is what is new since the last call of changes(), as members of the same object. Both say the
-// same of what they share: a reader that was given a snapshot may be given any changes that were made before or after it, in
-// order. Of a curve, changes() has the points from `from` on; of the log, messages by their number.
+// snapshot() returns everything; changes() returns the news since its last call, as members of the same object. Their common
+// parts agree: after a snapshot, a reader may receive any changes from before or after it, in order. changes() has a curve's
+// points from `from` on, and messages by their number.
 class Story {
  public:
   void begin(const RunStart& start);
-  // What a run that resumes has told of the steps that still count, from its metrics.jsonl.
+  // Loads the history of a resumed run, up to the steps that still count, from its metrics.jsonl.
   void recall(const std::filesystem::path& metrics, const ResumedAt& at);
   void add(const StepEvent& event);
   void add(const EpochEvent& event);
@@ -46,11 +46,11 @@ class Story {
   void add(const RequestEvent& event);
   void add(const TickEvent& event);
   void add(const TelemetryEvent& event);
-  bool show(std::vector<Picture> pictures);  // whether they differ from those before
+  bool show(std::vector<Picture> pictures);  // true if they changed
   void end(const RunEnd& end);
 
   std::string snapshot() const;
-  std::string changes();                                   // "{}": nothing is new
+  std::string changes();                                   // "{}" if nothing is new
   const std::string& graph() const { return run_.graph; }  // the main one
   const std::vector<Picture>& pictures() const { return pictures_; }
   std::string metrics() const;  // in Prometheus' text format
@@ -66,7 +66,7 @@ class Story {
     Course course;
     std::string graph, figure;
     bool percent = false, higher_is_better = false;
-    double memory = 0;  // steps that are smoothed over
+    double memory = 0;  // smoothing length in steps
   };
   void plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth);
   void plot_pass(const PassEvent& pass, const Figure& figure);
@@ -79,13 +79,13 @@ class Story {
   static constexpr std::size_t kMostCurves = 64, kMostMessages = 200, kMostBadSamples = 50;
 
   RunStart run_;
-  std::string settings_ = "[]";  // of the pipeline file, as JSON
-  double began_ = 0;             // seconds of the system's clock
+  std::string settings_ = "[]";  // the pipeline file's settings as JSON
+  double began_ = 0;             // system clock, in seconds
   TickEvent tick_;
   RecentRates rates_{2};
-  std::map<std::string, std::int64_t> most_waited_;  // the fullest that each edge was seen
-  std::map<std::string, Curve> curves_;              // by "graph.figure"
-  std::map<std::string, PassEvent> passes_;          // the newest of each graph
+  std::map<std::string, std::int64_t> most_waited_;  // the highest fill of each edge
+  std::map<std::string, Curve> curves_;              // by "graph.metric"
+  std::map<std::string, PassEvent> passes_;          // the newest one per graph
   std::deque<Message> log_;
   std::deque<BadSampleEvent> bad_samples_;
   std::vector<Picture> pictures_;

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a browser makes of changes (page.js).
+// Applies changes like a browser (page.js).
 void take(Json& state, const Json& changes) {
   for (const auto& [name, value] : changes.items()) {
     if (name != "curves" && name != "log") state[name] = value;
@@ -43,7 +43,7 @@ TEST(Story, ChangesLeadToTheSamePageAsASnapshot) {
   start.steps = 3000;
   story.begin(start);
   Json early = Json::parse(story.snapshot());
-  for (std::uint64_t step = 1; step <= 3000; ++step) {  // past the first time that points are joined
+  for (std::uint64_t step = 1; step <= 3000; ++step) {  // beyond the first merging of points
     StepEvent event;
     event.graph = "train";
     event.step = step;
@@ -51,7 +51,7 @@ TEST(Story, ChangesLeadToTheSamePageAsASnapshot) {
     event.scalars = {{"learning_rate", 0.1}};
     story.add(event);
     if (step % 1000 == 0) story.add(WarningEvent{"thousand"});
-    if (step == 1500) take(early, Json::parse(story.snapshot()));  // it has lost the connection, and comes again
+    if (step == 1500) take(early, Json::parse(story.snapshot()));  // it lost the connection, and reconnects
     if (step % 7 == 0) take(early, Json::parse(story.changes()));
   }
   take(early, Json::parse(story.changes()));

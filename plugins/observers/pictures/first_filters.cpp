@@ -13,7 +13,7 @@
 namespace millrace::pictures {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);  // as the values of the file are
+static_assert(std::endian::native == std::endian::little);  // the byte order of the file's values
 
 constexpr std::uint64_t kLargestHeader = 64 << 20;
 constexpr int kMostFilters = 256, kLargestFilter = 64;
@@ -24,7 +24,7 @@ struct Filters {
   std::vector<float> values;  // (count, channels, height, width)
 };
 
-// Whether a tensor of the header is one of filters that can be shown; then its shape.
+// The shape of a tensor in the header if it has displayable filters.
 std::optional<Filters> filters_of(const std::string& name, const nlohmann::json& tensor) {
   if (!tensor.is_object() || tensor.value("dtype", "") != "F32") return {};
   const auto shape = tensor.find("shape");
@@ -48,7 +48,7 @@ std::optional<Filters> read_filters(const std::filesystem::path& path) {
   if (!file.read(reinterpret_cast<char*>(&length), sizeof length) || length > kLargestHeader) return {};
   std::string header(length, '\0');
   if (!file.read(header.data(), static_cast<std::streamsize>(length))) return {};
-  // In the order of the file, which is that of the layers.
+  // In file order, which is that of the layers.
   const auto json = nlohmann::ordered_json::parse(header, nullptr, false);
   if (!json.is_object()) return {};
   for (const auto& [name, tensor] : json.items()) {
@@ -67,7 +67,7 @@ std::optional<Filters> read_filters(const std::filesystem::path& path) {
   return {};
 }
 
-// As pixels, all on one scale: `most` is white, and 0 the grey between.
+// As pixels, all on one scale: `most` is white, and 0 mid-grey.
 drawing::SheetCell cell_of(const Filters& filters, int filter, float most) {
   const auto places = static_cast<std::size_t>(filters.height * filters.width);
   const auto channels = static_cast<std::size_t>(filters.channels);

@@ -8,8 +8,8 @@
 
 namespace millrace::pictures {
 
-// From a safetensors file: of the first tensor (filters, 1 or 3 channels, height, width) of float32. Nothing for a file without
-// one, or that is none.
+// From a safetensors file: the first tensor (filters, 1 or 3 channels, height, width) of float32. Empty if there is none or the
+// file is invalid.
 std::optional<drawing::Picture> first_filters(const std::filesystem::path& weights);
 
 }  // namespace millrace::pictures

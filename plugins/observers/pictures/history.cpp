@@ -34,7 +34,7 @@ std::vector<Point> History::points(const Course& course) const {
 FigureHistory& History::figure_of(const Figure& figure) {
   const auto [found, is_new] = figures_.try_emplace(figure.name);
   if (is_new) names_.push_back(figure.name);
-  found->second.percent |= figure.percent;  // which metrics.jsonl of earlier versions does not say
+  found->second.percent |= figure.percent;  // metrics.jsonl of earlier versions lacks it
   found->second.higher_is_better |= figure.higher_is_better;
   return found->second;
 }

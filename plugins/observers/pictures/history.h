@@ -1,4 +1,4 @@
-// What a run has told so far, in as many points as a picture shows.
+// A run's history so far, in as many points as a picture shows.
 #pragma once
 
 #include <picture.h>
@@ -18,10 +18,10 @@ namespace millrace::pictures {
 
 using drawing::Point;
 
-// Exponential means, whose half-life is a fortieth of the points. A gap stays one.
+// Exponential means whose half-life is a fortieth of the points. Gaps stay.
 std::vector<Point> smoothed(std::vector<Point> points);
 
-// One figure: of the training's steps and epochs, and of each other graph's passes.
+// One metric: over the training's steps and epochs, and over each other graph's passes.
 struct FigureHistory {
   bool percent = false, higher_is_better = false;
   Course steps, epochs;
@@ -38,21 +38,20 @@ class History {
   void step(const StepEvent& e);
   void epoch(const EpochEvent& e);
   void pass(const PassEvent& e);
-  // What metrics.jsonl tells of steps that are not superseded: a resumed run continues its picture. A file that does not exist
-  // tells nothing.
+  // Reads the steps of metrics.jsonl that are still valid: a resumed run continues its picture. A missing file adds nothing.
   void read(const std::filesystem::path& metrics, const ResumedAt& at);
 
   const RunStart& run() const { return run_; }
-  const std::vector<std::string>& names() const { return names_; }  // of the figures, in the order of their coming
+  const std::vector<std::string>& names() const { return names_; }  // metrics, in order of first occurrence
   const FigureHistory& figure(const std::string& name) const { return figures_.at(name); }
   const Course& rate() const { return rate_; }
   const Course& speed() const { return speed_; }
   double epochs_done() const { return epochs_done_; }
   std::uint64_t steps_done() const { return steps_done_; }
   double elapsed_seconds() const { return elapsed_seconds_; }
-  double first_not_finite() const { return first_not_finite_; }  // the epoch of the first loss that is not finite; NaN: none
-  double place(std::uint64_t step) const;                        // on the axis: epochs
-  std::vector<Point> points(const Course& course) const;         // on the axis; of a point without a finite value NaN
+  double first_not_finite() const { return first_not_finite_; }  // the epoch of the first non-finite loss; NaN if none
+  double place(std::uint64_t step) const;                        // position on the axis, in epochs
+  std::vector<Point> points(const Course& course) const;         // positions on the axis; NaN for points without a value
 
  private:
   FigureHistory& figure_of(const Figure& figure);

@@ -1,4 +1,4 @@
-// The course of a run as a picture, and what its figures and weights show.
+// Pictures of a run's course, of its metrics and of its weights.
 #include <bars.h>
 #include <fmt/format.h>
 #include <matrix.h>
@@ -19,21 +19,20 @@
 namespace millrace {
 namespace {
 
-constexpr double kSecondsOfSteps = 5, kSecondsOfEpochs = 2;  // from one drawing to the next, at least
+constexpr double kSecondsOfSteps = 5, kSecondsOfEpochs = 2;  // minimum time between drawings
 
-// Writes into the run's folder: results.png and .svg, which are drawn again as the run goes; of the newest pass whose loss counts
-// a class matrix, confusion.png and .svg and classes.png; and filters.png at the run's end. A picture takes its file's place when
-// it is whole, so each is readable at any time. A run without a learning rate trains nothing and leaves no results.png.
+// Writes into the run's folder: results.png and .svg, redrawn during the run; for the newest pass with a class matrix,
+// confusion.png and .svg and classes.png; and filters.png at the end. A picture replaces its file when complete, so each is
+// readable at any time. A run without a learning rate trains nothing and has no results.png.
 class PicturesObserver final : public RunObserver {
  public:
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
     d.name("pictures")
         .text(
-            "Draws results.png and results.svg into the run's folder: loss, figures, learning rate and speed, of training and of "
-            "validation. A loss of classes of pixels adds confusion.png, confusion.svg and classes.png of the newest pass; a "
-            "network that "
-            "begins with a convolution over an image, filters.png.");
+            "Draws results.png and results.svg into the run's folder: loss, metrics, learning rate and speed, of training and "
+            "validation. Pixel class losses add confusion.png, confusion.svg and classes.png of the newest pass; networks that "
+            "start with a convolution over an image, filters.png.");
     d.delivery(Delivery::latest).by_default();
   }
 
@@ -108,7 +107,7 @@ class PicturesObserver final : public RunObserver {
     file.commit();
   }
 
-  // A disk or memory that takes no more is no reason to end: the next picture may find room.
+  // A full disk or memory must not end the run: the next picture may succeed.
   void attempt(const char* name, const std::function<void()>& draw) {
     try {
       draw();
@@ -120,12 +119,12 @@ class PicturesObserver final : public RunObserver {
     }
   }
 
-  std::filesystem::path folder_;  // empty: nothing is drawn
+  std::filesystem::path folder_;  // empty: draws nothing
   RunControl* control_ = nullptr;
   pictures::History history_;
-  std::string state_, error_;  // empty: the run goes on
+  std::string state_, error_;  // empty while the run continues
   double drawn_ = 0, classes_drawn_ = 0;
-  std::optional<PassEvent> newest_;  // with a class matrix that is not drawn yet
+  std::optional<PassEvent> newest_;  // its class matrix is not drawn yet
   bool has_warned_ = false;
 };
 

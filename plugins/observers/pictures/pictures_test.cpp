@@ -106,7 +106,7 @@ TEST_F(PicturesTest, GoOnWhereTheRunThatIsResumedHadStopped) {
   EXPECT_EQ(history.first_not_finite(), 0.5) << "epochs, of four steps each";
 }
 
-// A run that went back to step 2: what it had said of steps 3 and 4 is not true of what it has become.
+// A run that went back to step 2: its earlier values for steps 3 and 4 are void.
 TEST_F(PicturesTest, TellNothingOfStepsThatWereUndone) {
   std::ofstream(folder_ / "metrics.jsonl") << R"({"event":"step","step":2,"loss":5,"elapsed_seconds":1}
 {"event":"validate","graph":"validate","step":2,"loss":4,"accuracy":0.5,"elapsed_seconds":2}

@@ -18,7 +18,7 @@ constexpr double kHeading = 18, kText = 11;
 constexpr std::size_t kMostSmall = 4;
 constexpr Colour kTraining = kBlue, kOfPasses[] = {kOrange, kGreen, kPurple, kYellow};
 
-// A few wild values, as those of the first steps, must not flatten the rest of a curve.
+// A few extreme values, such as those of the first steps, must not flatten the rest of a curve.
 void add_bulk(std::vector<double>& values, const std::vector<Point>& points) {
   std::vector<double> sorted;
   for (const Point& point : points) {
@@ -80,7 +80,7 @@ class Chart {
   void series(const Course& series, const std::string& title, const Area& area, bool smooth) {
     const std::vector<Point> raw = history_.points(series), curve = smooth ? smoothed(raw) : raw;
     std::vector<double> values;
-    for (const Point& point : raw) values.push_back(smooth ? point.y : 1.1 * point.y);  // room above a line that stays level
+    for (const Point& point : raw) values.push_back(smooth ? point.y : 1.1 * point.y);  // room above a flat line
     values.push_back(0);
     Plot plot = plot_of(area, Scale::around(values), title);
     if (smooth) plot.curve(raw, {.colour = kGreen, .thickness = 1, .opacity = 0.28});
@@ -92,7 +92,8 @@ class Chart {
   static double end_of(const History& history) {
     const RunStart& run = history.run();
     const double planned = run.steps_per_epoch > 0 ? run.epochs : static_cast<double>(run.steps);
-    // Until a quarter of the run is done the axis ends at what is done, which would be a sliver at the left otherwise.
+    // During the first quarter of the run the axis ends at the current position; otherwise the curve would be a sliver at the
+    // left.
     const double done = history.epochs_done();
     return planned > 0 && done > 0.25 * planned ? std::max(planned, done) : done > 0 ? done * 1.02 : 1;
   }
@@ -149,7 +150,7 @@ std::string progress_text(const History& history) {
   return text;
 }
 
-// The loss first, then shares of what is right, then others as they came.
+// The loss first, then metrics of correctness, then others in order of occurrence.
 std::vector<std::string> sorted_names(const History& history) {
   std::vector<std::string> names = history.names();
   const auto rank = [&](const std::string& name) { return name == "loss" ? 0 : history.figure(name).percent ? 1 : 2; };
@@ -191,7 +192,7 @@ Picture results_picture(const History& history, const std::string& state, const 
   others.resize(std::min(others.size(), kMostSmall - series));
   const std::size_t small = others.size() + series;
 
-  Picture measured(kWidth, 10);  // the heading's height is that of its lines
+  Picture measured(kWidth, 10);  // measures the heading's lines
   const double top = draw_heading(measured, history, state, error, primary);
   Picture picture(kWidth, top + kLarge + (small > 0 ? kBetween / 2 + kSmall : 0) + kMargin);
   draw_heading(picture, history, state, error, primary);

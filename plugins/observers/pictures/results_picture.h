@@ -1,4 +1,4 @@
-// results.png and results.svg: the course of a run.
+// results.png and results.svg: a run's course.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace millrace::pictures {
 
-// The loss and the most telling figure of training and of each validation, raw and smoothed; below, the other figures, the
-// learning rate and the speed. `state`: what is said of the run at the right, such as "running"; `error`: that ended it, or
-// empty. REQUIRES: the history has a figure.
+// The loss and the main metric of training and of each validation, raw and smoothed; below, the other metrics, the learning rate
+// and the speed. `state`: text at the right, such as "running"; `error`: the one that ended the run, or empty. REQUIRES: the
+// history has a metric.
 drawing::Picture results_picture(const History& history, const std::string& state, const std::string& error = {});
 
 }  // namespace millrace::pictures

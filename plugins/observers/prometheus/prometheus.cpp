@@ -16,8 +16,8 @@
 namespace millrace {
 namespace {
 
-// Replaces its file as a whole, so a reader never sees half of one. The last text says that the run has ended: a run that was
-// killed leaves one that says it runs, and the file's age tells the difference (node_textfile_mtime_seconds).
+// Replaces its file atomically, so readers never see a partial one. The last text reports the end of the run: a killed run's file
+// claims that it runs, and the file's age reveals it (node_textfile_mtime_seconds).
 class PrometheusObserver final : public RunObserver {
  public:
   struct Params {
@@ -27,12 +27,12 @@ class PrometheusObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("prometheus")
         .text(
-            "Writes millrace.prom into the run's folder: progress, metrics, stages, edges and devices in Prometheus' text "
-            "format, for node_exporter's textfile collector.")
+            "Writes millrace.prom into the run's folder: progress, metrics, stages, edges and devices in Prometheus text format, "
+            "for node_exporter's textfile collector.")
         .delivery(Delivery::latest);
     d.params.add("file", &Params::file)
-        .text("in the run's folder, or an absolute path in the collector's folder, which must end in .prom");
-    d.params.add("every", &Params::every).range(0.1, 86400).text("seconds between two texts");
+        .text("in the run's folder, or an absolute path in the collector's folder; must end in .prom");
+    d.params.add("every", &Params::every).range(0.1, 86400).text("seconds between updates");
   }
   explicit PrometheusObserver(const Params& params) : file_(params.file), every_(params.every) {
     if (file_.extension() != ".prom") {
@@ -76,7 +76,7 @@ class PrometheusObserver final : public RunObserver {
     write(true);
   }
 
-  // What a disk does not take is no reason to end a run, or to stop trying.
+  // A failing disk must not end the run; later writes are attempted.
   void write(bool running) {
     if (path_.empty()) return;
     try {
@@ -93,7 +93,7 @@ class PrometheusObserver final : public RunObserver {
 
   const std::filesystem::path file_;
   const std::chrono::duration<double> every_;
-  std::string path_;  // empty: nothing is written
+  std::string path_;  // empty: writes nothing
   RunStart run_;
   RunControl* control_ = nullptr;
   TickEvent tick_;

@@ -1,4 +1,4 @@
-// results.csv: epochs and passes as rows, for spreadsheets. confusion.csv and classes.csv: the newest pass by classes, where the
+// results.csv: epochs and passes as rows, for spreadsheets. confusion.csv and classes.csv: the newest pass by classes, if the
 // loss counts them.
 #include <fmt/format.h>
 
@@ -50,22 +50,21 @@ std::vector<std::string> cells(const std::string& line) {
   return found;
 }
 
-constexpr std::size_t kStep = 2, kFixed = 5;  // cells of every row
+constexpr std::size_t kStep = 2, kFixed = 5;  // fixed cells of each row
 
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
-// A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
-// written again with it. A run that resumes from a checkpoint keeps the rows of the steps before it. A pass whose loss counts a
-// class matrix also writes it, in place of that of the same graph's pass before. Rows that are in the file are not held in
-// memory.
+// One row per epoch of the main graph and per pass of another. A new metric becomes a new column, and the file is rewritten with
+// it. A run that resumes from a checkpoint keeps the rows of earlier steps. A pass whose loss counts a class matrix also writes
+// it, replacing that of the same graph's previous pass. Rows in the file are not held in memory.
 class ResultsObserver final : public RunObserver {
  public:
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
     d.name("results").text(
-        "Writes results.csv into the run's folder: a row for each epoch and each validation pass. A loss of classes of pixels "
-        "adds two files about the newest pass: confusion.csv (what each class was predicted as) and classes.csv (accuracy, "
-        "precision, F1 and IoU of each class). For other losses the stage write_evaluation writes such files.");
+        "Writes results.csv into the run's folder: a row per epoch and validation pass. Pixel class losses add two files about "
+        "the newest pass: confusion.csv (predictions of each class) and classes.csv (its accuracy, precision, F1 and IoU). For "
+        "other losses, use the stage write_evaluation.");
   }
 
   void start(const RunStart& e, RunControl& control) override {
@@ -81,7 +80,7 @@ class ResultsObserver final : public RunObserver {
   void epoch(const EpochEvent& e) override {
     add(e.graph, static_cast<double>(e.epoch), e.step, e.images_per_second, e.seconds, e.figures);
   }
-  // The weights of a pass may be the best ones, of an earlier step: a column of their own says of which.
+  // A pass may use the best weights, from an earlier step: a separate column holds that step.
   void pass(const PassEvent& e) override {
     std::vector<Figure> figures = e.figures;
     if (e.best_step != 0) figures.push_back({"best_step", static_cast<double>(e.best_step), false, false});
@@ -125,7 +124,7 @@ class ResultsObserver final : public RunObserver {
     if (file_->has_all()) are_in_file();
   }
 
-  // Rows of steps that are made again go, and those that stay have their steps of today.
+  // Removes rows of repeated steps, and updates the steps of the others.
   void count_again(const ResumedAt& at) {
     std::erase_if(rows_, [&](Row& row) { return !step_today(row.step, at); });
     for (Row& row : rows_) {
@@ -145,7 +144,7 @@ class ResultsObserver final : public RunObserver {
   Written read_file() const {
     Written written;
     std::error_code ignored;
-    if (!std::filesystem::is_regular_file(folder_ / "results.csv", ignored)) return written;  // to read a pipe may take for ever
+    if (!std::filesystem::is_regular_file(folder_ / "results.csv", ignored)) return written;  // reading a pipe may block forever
     std::ifstream file(folder_ / "results.csv");
     std::string line;
     if (!std::getline(file, line)) return written;
@@ -182,7 +181,7 @@ class ResultsObserver final : public RunObserver {
     unless_full("classes.csv", [&] { write_table("classes.csv", kClassColumns, &ByClass::classes); });
   }
 
-  // A disk that takes no more must not end what could go on: the file stays as it was, and the next row or pass writes it whole.
+  // A full disk must not end the run: the file stays as it was, and the next row or pass writes it completely.
   void unless_full(const std::string& name, const std::function<void()>& write) {
     try {
       write();
@@ -199,7 +198,7 @@ class ResultsObserver final : public RunObserver {
     file.commit();
   }
 
-  // A new file begins with the names of the columns.
+  // A new file begins with the column names.
   void look_at_file() {
     const std::string path = (folder_ / "results.csv").string();
     std::error_code ignored;
@@ -215,16 +214,16 @@ class ResultsObserver final : public RunObserver {
     unless_full("results.csv", [this] { write_rows(); });
   }
 
-  // In the place of the file before, which stays until all rows are on the disk.
+  // Replaces the file, which stays until all rows are on disk.
   void write_rows() {
     file_.reset();
     const std::string path = (folder_ / "results.csv").string();
-    if (!std::filesystem::exists(path)) in_file_ = 0;  // somebody has removed it
+    if (!std::filesystem::exists(path)) in_file_ = 0;  // the file was removed
     std::vector<Row> before = in_file_ > 0 ? read_file().rows : std::vector<Row>();
     if (before.size() < in_file_) {
       fail(ErrorKind::run, "'{}' has {} of the {} rows that were written", path, before.size(), in_file_);
     }
-    before.resize(in_file_);  // what follows is in rows_
+    before.resize(in_file_);  // the rest is in rows_
     std::string header = "graph,epoch,step,images_per_second,seconds";
     for (const std::string& column : columns_) header.append(",").append(cell(column));
     OutputFile all(path);
@@ -250,16 +249,16 @@ class ResultsObserver final : public RunObserver {
     return line;
   }
 
-  std::filesystem::path folder_;  // empty: nothing is written
+  std::filesystem::path folder_;  // empty: writes nothing
   RunControl* control_ = nullptr;
-  std::vector<std::string> columns_;         // figures
-  std::size_t in_file_ = 0;                  // rows, the first ones of the file
-  std::vector<Row> rows_;                    // after those
-  std::map<std::string, ByClass> by_class_;  // of each graph
+  std::vector<std::string> columns_;         // metrics
+  std::size_t in_file_ = 0;                  // number of rows in the file, its first ones
+  std::vector<Row> rows_;                    // rows after those
+  std::map<std::string, ByClass> by_class_;  // by graph
   bool told_of_moving_ = false;
-  std::set<std::string> told_;  // files of which a warning was told
+  std::set<std::string> told_;  // files with a warning already logged
   std::optional<LineFile> file_;
-  bool is_behind_ = false;  // results.csv lacks rows, or has not all columns
+  bool is_behind_ = false;  // results.csv lacks rows or columns
 };
 
 MILLRACE_PART { registry.add_observer<ResultsObserver>(); }

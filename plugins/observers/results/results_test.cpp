@@ -118,7 +118,7 @@ TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
   EXPECT_EQ(control_.texts.size(), 3U) << "each file is named once";
 }
 
-// Rows of which the file has some, and some wait for the disk, when a new column comes.
+// Rows partly in the file and partly waiting for the disk when a new column comes.
 TEST_F(ResultsObserverTest, ANewColumnKeepsRowsThatWait) {
   const auto observer = make("results");
   observer->start(start_event(), control_);
@@ -203,7 +203,7 @@ TEST_F(ResultsObserverTest, WritesNoClassesWhereTheLossCountsNone) {
   observer->pass(pass_event());
   for (const char* file : {"confusion.csv", "classes.csv"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file)) << file;
   const std::string& text = registry().observers().find("results")->text;
-  EXPECT_NE(text.find("A loss of classes of pixels adds two files about the newest pass: confusion.csv "), std::string::npos)
+  EXPECT_NE(text.find("Pixel class losses add two files about the newest pass: confusion.csv "), std::string::npos)
       << text;
 }
 

@@ -45,7 +45,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
 }
 
-// The largest SECONDS of the event files in the folder; -1: there is none.
+// The largest SECONDS of the event files in the folder; -1 if there is none.
 std::int64_t newest(const std::filesystem::path& folder) {
   std::int64_t seconds = -1;
   std::error_code error;

@@ -16,7 +16,7 @@ constexpr int kBuckets = 64;
 
 double root_mean_square(const Histogram& histogram) { return std::sqrt(histogram.sum_of_squares() / histogram.count()); }
 
-// What stands in a checkpoint: "fc.weight/momentum"; of each replica "bn1.running_mean/value/0".
+// A name in a checkpoint: "fc.weight/momentum"; per replica "bn1.running_mean/value/0".
 struct StateName {
   std::string parameter, state, replica;
   explicit StateName(const std::string& name) {
@@ -64,7 +64,7 @@ std::optional<Histogram> histogram_of(std::span<const float> values) {
 }
 
 void add_histograms(const std::filesystem::path& checkpoint, const std::filesystem::path& gradients, Summary& summary) {
-  std::map<std::string, double> sizes;  // of weights, by parameter
+  std::map<std::string, double> sizes;  // root mean squares of weights, by parameter
   const auto add = [&](const std::string& name, std::span<const float> values) {
     const StateName of(name);
     const std::optional<Histogram> histogram = of.is_shown() ? histogram_of(values) : std::nullopt;

@@ -1,4 +1,4 @@
-// Histograms of what a checkpoint holds.
+// Histograms of a checkpoint's contents.
 #pragma once
 
 #include <event.pb.h>
@@ -9,13 +9,12 @@
 
 namespace millrace::tensorboard {
 
-// Of the finite ones among the values; nothing where there is none.
+// Covers the finite values; empty if there are none.
 std::optional<Histogram> histogram_of(std::span<const float> values);
 
-// Of each parameter its values, "weights/fc.weight", and of what its optimizer keeps, "momentum/fc.weight"; then the size of that
-// beside the values, "momentum_to_weights/fc.weight": the ratio of the roots of mean squares. The same of "gradient/fc.weight",
-// where `gradients` is a file that the stage write_gradients has written. Throws Error(data) where the checkpoint is not a folder
-// on this machine, or is gone.
+// For each parameter its values, "weights/fc.weight", and its optimizer state, "momentum/fc.weight"; then the ratio of their root
+// mean squares, "momentum_to_weights/fc.weight". The same for "gradient/fc.weight" if `gradients` is a file of the stage
+// write_gradients. Throws Error(data) if the checkpoint is missing or not a folder on this machine.
 void add_histograms(const std::filesystem::path& checkpoint, const std::filesystem::path& gradients, Summary& summary);
 
 }  // namespace millrace::tensorboard

@@ -14,14 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Four bytes, the first one most significant.
+// Four bytes, big-endian.
 std::int32_t number_at(std::string_view bytes, std::size_t at) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < 4; ++i) number = number << 8U | static_cast<unsigned char>(bytes[at + i]);
   return static_cast<std::int32_t>(number);
 }
 
-// Of a PNG file: its signature and the chunk IHDR come first (PNG specification, 5.2 and 11.2.2).
+// Reads a PNG file's signature and its first chunk, IHDR (PNG specification, 5.2 and 11.2.2).
 std::optional<Summary::Image> image_of(const fs::path& path) {
   constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
   constexpr std::size_t kHeader = 33;
@@ -39,7 +39,7 @@ std::optional<Summary::Image> image_of(const fs::path& path) {
 }  // namespace
 
 void Pictures::add_changed(const fs::path& folder, Summary& summary) {
-  std::set<fs::path> files;  // in the order of their names
+  std::set<fs::path> files;  // sorted by name
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;

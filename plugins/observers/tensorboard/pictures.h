@@ -10,12 +10,11 @@
 
 namespace millrace::tensorboard {
 
-// Finds the PNG files that are new or have changed since it looked last, in the folder and in the folders in it; of
-// checkpoints and links none. One thread.
+// Finds new or changed PNG files in the folder and its subfolders, ignoring checkpoints and links. Not thread-safe.
 class Pictures {
  public:
-  // Adds each as an image, "first_batches" or "FOLDER/NAME". What cannot be read, or is larger than kMostBytes, is left out. The
-  // course of the run, results.png, is left out too: TensorBoard draws it itself.
+  // Adds each as an image, "first_batches" or "FOLDER/NAME". Skips unreadable files and those above kMostBytes, and results.png:
+  // TensorBoard draws the run's course itself.
   void add_changed(const std::filesystem::path& folder, Summary& summary);
 
   static constexpr std::uintmax_t kMostBytes = std::uintmax_t{8} << 20;

@@ -18,7 +18,7 @@ namespace {
 
 double seconds_since_1970() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-// A value that one of TensorBoard's plugins shows, and that no step changes. `content`: what the plugin reads itself.
+// A value for one of TensorBoard's plugins that no step changes. `content`: read by the plugin.
 Summary::Value& add_value(Event& event, const std::string& tag, const std::string& plugin, const std::string& content = {}) {
   Summary::Value& value = *event.mutable_summary()->add_value();
   value.set_tag(tag);
@@ -27,12 +27,12 @@ Summary::Value& add_value(Event& event, const std::string& tag, const std::strin
   return value;
 }
 
-// TensorBoard follows links: below a run's folder it would find the newest run of a name twice, since `latest` leads there. A run
-// of an earlier version, whose events are there, goes on where they are.
+// TensorBoard follows links: below the runs' folder it would find the newest run twice, through `latest`. A run of an earlier
+// version continues where its events are.
 std::filesystem::path events_of(const std::filesystem::path& run) {
   if (EventFile::is_there(run)) return run;
   std::filesystem::path folder = run.parent_path() / "tensorboard" / run.filename();
-  std::error_code told;  // by who makes the file
+  std::error_code told;  // depends on who creates the file
   std::filesystem::create_directories(folder, told);
   return folder;
 }
@@ -49,7 +49,7 @@ Hyperparameters::Setting setting_of(const Value& value) {
 }
 
 // Scalars are named GRAPH/METRIC, as "train/loss", and GRAPH/epoch_METRIC for means over an epoch. A resumed run writes another
-// file, which begins with the step from which on older files count no more.
+// file, which begins with the step from which it supersedes older files.
 class TensorboardObserver final : public RunObserver {
  public:
   struct Params {
@@ -59,15 +59,14 @@ class TensorboardObserver final : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("tensorboard")
         .text(
-            "Writes an event file for TensorBoard beside the run's folder, into NAME/tensorboard/TIME: scalars of training and "
-            "validation, and the pipeline as hyperparameters and as text.");
+            "Writes a TensorBoard event file next to the run's folder, into NAME/tensorboard/TIME: scalars of training and "
+            "validation, and the pipeline as hyperparameters and text.");
     d.params.add("images", &Params::images)
-        .text("also the pictures in the run's folder, such as the first batches, at each epoch in which they have changed");
+        .text("also the pictures in the run's folder, such as the first batches, at each epoch that changed them");
     d.params.add("histograms", &Params::histograms)
         .text(
-            "also of weights, of momentum and what else the optimizer keeps, and of gradients that the stage write_gradients has "
-            "written, "
-            "at each checkpoint on this machine");
+            "also histograms of weights, optimizer state and gradients (from the stage write_gradients), at each checkpoint on "
+            "this machine");
   }
   explicit TensorboardObserver(const Params& params) : params_(params) {}
 
@@ -113,7 +112,7 @@ class TensorboardObserver final : public RunObserver {
     write(event);
   }
 
-  // Read back from the checkpoint, while training goes on. It may be gone when its turn comes, since newer ones are there.
+  // Reads the checkpoint back while training continues. It may have been removed by then, in favour of newer ones.
   void checkpoint(const CheckpointEvent& e) override {
     std::error_code ignored;
     if (!params_.histograms || !std::filesystem::is_directory(e.path, ignored)) return;
@@ -133,7 +132,7 @@ class TensorboardObserver final : public RunObserver {
     if (file_) file_->sync();
   }
 
-  // A run that was stopped or failed may be resumed, and TensorBoard believes the first end that it reads.
+  // A stopped or failed run may be resumed, and TensorBoard uses the first end that it reads.
   void end(const RunEnd& e) override {
     if (!file_) return;
     write_pictures(e.step, e.elapsed_seconds);  // those of the last validation
@@ -192,7 +191,7 @@ class TensorboardObserver final : public RunObserver {
     Event event = event_at(0, elapsed_seconds);
     Tensor& none = *add_value(event, tag, "hparams", data.SerializeAsString()).mutable_tensor();
     none.set_type(Tensor::FLOAT);
-    none.mutable_shape()->add_dimension();  // of size 0
+    none.mutable_shape()->add_dimension();  // with size 0
     write(event);
   }
 
@@ -201,10 +200,10 @@ class TensorboardObserver final : public RunObserver {
   }
 
   const Params params_;
-  std::optional<EventFile> file_;  // none: the run has no folder
-  std::filesystem::path folder_;   // of the run
+  std::optional<EventFile> file_;  // empty if the run has no folder
+  std::filesystem::path folder_;   // the run's folder
   Pictures pictures_;
-  double begin_ = 0;  // of the run, in seconds since 1970
+  double begin_ = 0;  // the run's begin, in seconds since 1970
 };
 
 MILLRACE_PLUGIN("observer_tensorboard", "1.0", "Event files for TensorBoard.") { registry.add_observer<TensorboardObserver>(); }

@@ -1,4 +1,4 @@
-// Event files, read back by the framing that TensorBoard reads. tests/records asks TensorBoard's own reader.
+// Event files, read back with TensorBoard's framing. tests/records uses TensorBoard's own reader.
 #include <event.pb.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string bytes_of_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The records of a file, whose lengths and checksums are looked at.
+// The records of a file, with verified lengths and checksums.
 std::vector<Event> events_of(const fs::path& path) {
   std::vector<Event> events;
   const std::string bytes = bytes_of_file(path);
@@ -58,7 +58,7 @@ class TensorboardTest : public ObserverFixture {
     EXPECT_EQ(errors.text(), "");
     return observer;
   }
-  // In the order of their names, as readers take them.
+  // Sorted by name, like readers do.
   fs::path events() const { return folder_.parent_path() / "tensorboard" / folder_.filename(); }
   std::vector<fs::path> files() const { return files(events()); }
   static std::vector<fs::path> files(const fs::path& in) {
@@ -188,7 +188,7 @@ TEST_F(TensorboardTest, ARunOfAnEarlierVersionGoesOnWhereItsEventsAre) {
   EXPECT_FALSE(fs::exists(events()));
 }
 
-// A checkpoint's values, as safetensors has them.
+// A checkpoint's values in safetensors format.
 void write_tensors(const fs::path& path, const std::string& header, const std::vector<float>& values) {
   fs::create_directories(path.parent_path());
   const std::uint64_t length = header.size();
@@ -270,7 +270,7 @@ TEST_F(TensorboardTest, AFullDiskLosesNothingThatFitsLater) {
   observer->start(start_event(), control_);
   StepEvent step = step_event();
   {
-    const testkit::SmallFiles full(fs::file_size(files().at(0)) + 10);  // the next record is torn
+    const testkit::SmallFiles full(fs::file_size(files().at(0)) + 10);  // the next record is incomplete
     for (step.step = 1; step.step <= 3; ++step.step) observer->step(step);
     observer->flush();
   }

@@ -19,13 +19,13 @@ constexpr std::size_t kMessages = 4;
 constexpr std::size_t kScale = 9;  // columns in front of a plot
 constexpr const char *kBlue = "\x1b[34m", *kOrange = "\x1b[33m", *kBold = "\x1b[1m", *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
 
-// A character of UTF-8, or what sets a colour.
+// A UTF-8 character, or a colour sequence.
 struct Glyph {
   std::size_t bytes = 1;
-  std::size_t columns = 1;  // of a terminal: 2 of a Chinese character, 0 of an accent over the one before
+  std::size_t columns = 1;  // on a terminal: 2 for a Chinese character, 0 for a combining accent
 };
 
-// What the terminal shows does not depend on the program's locale, which is "C".
+// The terminal's output is independent of the program's locale, "C".
 class Utf8 {
  public:
   Utf8() : before_(uselocale(locale())) {}
@@ -33,19 +33,19 @@ class Utf8 {
   Utf8(const Utf8&) = delete;
   Utf8& operator=(const Utf8&) = delete;
 
-  static Glyph glyph(std::string_view text) {  // at its beginning
+  static Glyph glyph(std::string_view text) {  // at the beginning of the text
     if (text[0] == '\x1b') return {std::min(text.find('m'), text.size() - 1) + 1, 0};
     wchar_t character = 0;
     std::mbstate_t state{};
     const std::size_t bytes = std::mbrtowc(&character, text.data(), text.size(), &state);
-    if (bytes == 0 || bytes > text.size()) return {};  // no UTF-8
+    if (bytes == 0 || bytes > text.size()) return {};  // invalid UTF-8
     return {bytes, static_cast<std::size_t>(std::max(wcwidth(character), 0))};
   }
 
  private:
   static locale_t locale() {
     static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-    return utf8;  // null, which changes nothing, where the system has none
+    return utf8;  // null if the system has none, which changes nothing
   }
   const locale_t before_;
 };
@@ -61,7 +61,7 @@ std::size_t columns_of(std::string_view text) {
   return count;
 }
 
-// What fits into `most` columns; colours are set back.
+// The part that fits into `most` columns; resets colours.
 std::string cut(const std::string& text, std::size_t most) {
   if (columns_of(text) <= most) return text;
   const Utf8 utf8;
@@ -95,7 +95,7 @@ std::string figure_text(const Figure& figure) {
                         : fmt::format("{} {:.4g}", figure.name, figure.value);
 }
 
-// One curve with its scale at the left; a title above it.
+// One curve with its scale at the left and a title above.
 std::vector<std::string> draw(const std::string& name, const Course& course, bool percent, std::size_t columns,
                               std::size_t rows) {
   const std::vector<Course::Point>& points = course.points();
@@ -161,7 +161,7 @@ std::vector<std::string> Screen::head(std::size_t columns) const {
   if (rates_.now().resident_bytes > 0)
     items.push_back(fmt::format("{:.0f} MiB", static_cast<double>(rates_.now().resident_bytes) / 0x1p20));
   std::string figures;
-  for (const std::string& item : items) {  // half a number would be another one
+  for (const std::string& item : items) {  // a truncated number would be another one
     if (!figures.empty() && columns_of(figures) + 2 + columns_of(item) > columns) continue;
     figures += (figures.empty() ? "" : "  ") + item;
   }
@@ -176,7 +176,7 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
   }
   std::ranges::stable_sort(shown, {}, [](const auto& each) { return each.first != "loss"; });
   shown.resize(std::min(shown.size(), columns >= 76 ? std::size_t{2} : std::size_t{1}));
-  constexpr std::size_t kLeast = kScale + 9;  // columns of a plot, with the gap after it
+  constexpr std::size_t kLeast = kScale + 9;  // columns of a plot, including the gap after it
   if (shown.empty() || rows < 4 || columns / shown.size() < kLeast) return {};
   const std::size_t wide = columns / shown.size() - 1;
   std::vector<std::string> lines(rows);
@@ -195,7 +195,7 @@ std::vector<std::string> Screen::plot(std::size_t columns, std::size_t rows, boo
 std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const {
   const TelemetryEvent &telemetry = rates_.now(), &before = rates_.before();
   const double seconds = rates_.seconds();
-  constexpr std::size_t kBeside = 53;  // columns of a row beside its bar
+  constexpr std::size_t kBeside = 53;  // columns of a row without its bar
   const std::size_t wide = std::clamp<std::size_t>(columns > kBeside ? columns - kBeside : 0, 5, 30);
   const std::string& waits_for = telemetry.bottleneck.empty() ? tick_.waits_for : telemetry.bottleneck;
   std::vector<std::string> lines = {fmt::format("{:<20} {:>9}  {:<{}}  {}", "stage", "samples/s", "busy", wide + 6, "queued")};
@@ -228,7 +228,7 @@ std::vector<std::string> Screen::stages(std::size_t columns, bool colours) const
   return lines;
 }
 
-// The head and the newest messages first of all; then the stages; a plot in what is left.
+// The head and the newest messages have priority, then the stages; a plot fills the rest.
 std::vector<std::string> Screen::lines(std::size_t columns, std::size_t rows, bool colours) const {
   std::vector<std::string> all = head(columns);
   if (colours) all[0] = kBold + all[0] + kPlain;

@@ -1,4 +1,4 @@
-// What --top draws, as lines of text.
+// The lines that --top draws.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Screen {
   void add(const StepEvent& event);
   void add(const TickEvent& event) { tick_ = event; }
   void add(const TelemetryEvent& event) { rates_.add(event); }
-  void say(const std::string& line);  // of the newest, the last few are shown
+  void say(const std::string& line);  // only the last few messages are shown
 
   // At most `rows` lines of at most `columns` columns. `colours`: with ANSI's colours.
   std::vector<std::string> lines(std::size_t columns, std::size_t rows, bool colours) const;
@@ -32,7 +32,7 @@ class Screen {
   RunStart run_;
   TickEvent tick_;
   RecentRates rates_{1};
-  std::map<std::string, Course> curves_;  // figures of training
+  std::map<std::string, Course> curves_;  // metrics of training
   std::map<std::string, double> scalars_;
   std::vector<std::string> messages_;
 };

@@ -1,4 +1,4 @@
-// Observer "top": a run on a terminal, stages and curves too.
+// Observer "top": a run on a terminal, with stages and curves.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -27,9 +27,9 @@ Size terminal_size() {
   return {size.ws_col, size.ws_row};
 }
 
-// Draws over its last picture, from the cursor's line upwards, and sets nothing of the terminal that would have to be set back:
-// no other screen, no hidden cursor, no other wrapping. So however the run ends, kill -9 too, the terminal is as it was, with the
-// last picture above the cursor. Where standard error is no terminal it draws nothing.
+// Draws over its last picture, upwards from the cursor's line, and changes no terminal state that would need restoring: no
+// alternate screen, hidden cursor or wrapping. So however the run ends, even by kill -9, the terminal is intact, with the last
+// picture above the cursor. Draws nothing if standard error is not a terminal.
 class TopObserver final : public RunObserver {
  public:
   struct Params {
@@ -39,7 +39,7 @@ class TopObserver final : public RunObserver {
     d.name("top")
         .text("Shows progress, curves, stages, queues and devices on a terminal, over standard error.")
         .delivery(Delivery::latest);
-    d.params.add("colours", &Params::colours).text("with colours, unless the environment has NO_COLOR");
+    d.params.add("colours", &Params::colours).text("use colours, unless the environment has NO_COLOR");
   }
   explicit TopObserver(const Params& params)
       : colours_(params.colours && std::getenv("NO_COLOR") == nullptr), terminal_(isatty(STDERR_FILENO) == 1) {}
@@ -64,7 +64,7 @@ class TopObserver final : public RunObserver {
   void request(const RequestEvent& e) override {
     if (e.state != RequestEvent::State::asked) screen_.say(fmt::format("{} of {}: {}", to_string(e.kind), e.by, e.text));
   }
-  // Stays above the picture, which scrolls on.
+  // Stays above the picture and scrolls.
   void warning(const WarningEvent& e) override {
     if (!terminal_) return;
     rise();
@@ -85,7 +85,7 @@ class TopObserver final : public RunObserver {
     }
     return text;
   }
-  // To the first line of the last picture, and clears from there.
+  // Moves to the first line of the last picture and clears from there.
   void rise() {
     if (lines_ > 0) write_to_stderr(fmt::format("\x1b[{}A\r\x1b[J", lines_));
   }
@@ -105,7 +105,7 @@ class TopObserver final : public RunObserver {
   const bool colours_, terminal_;
   bool begun_ = false;
   Screen screen_;
-  std::size_t lines_ = 0;  // of the last picture
+  std::size_t lines_ = 0;  // in the last picture
   Clock::time_point drawn_;
 };
 

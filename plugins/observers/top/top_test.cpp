@@ -60,7 +60,7 @@ Screen busy_screen() {
 
 TEST(Screen, FitsEveryTerminal) {
   const Screen screen = busy_screen();
-  for (const std::size_t columns : {0, 1, 20, 40, 79, 80, 200}) {  // none: the last column of a terminal of one is left free
+  for (const std::size_t columns : {0, 1, 20, 40, 79, 80, 200}) {  // none: the last column of a one-column terminal stays free
     for (const std::size_t rows : {0, 1, 5, 24, 60}) {
       const std::vector<std::string> lines = screen.lines(columns, rows, false);
       EXPECT_LE(lines.size(), rows);
@@ -111,7 +111,7 @@ TEST(Screen, ShowsADevicesOwnRateInWhateverOrderRanksReport) {
   EXPECT_EQ(text, "device cuda:1 30 %\ndevice cuda:0 90 %\n");
 }
 
-// Each of the four is two columns wide, and the accent none.
+// Each of the four is two columns wide, and the accent has no width.
 TEST(Screen, CountsTheColumnsOfWideCharacters) {
   Screen screen;
   screen.say(
@@ -132,7 +132,7 @@ TEST(Screen, ShowsCurvesStagesAndWhatBoundsTheRun) {
                            "waits for: decode_image", "⣀"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
-  EXPECT_EQ(text.find('\x1b'), std::string::npos);  // the run's name controls no terminal
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);  // the run's name cannot control the terminal
 }
 
 }  // namespace

@@ -16,22 +16,19 @@ class Adafactor {
   static void describe(OptimizerDescription<Params>& d) {
     d.name("adafactor")
         .text(
-            "Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: keeps a number for each row and column of a weight instead "
-            "of two for "
-            "each element. Steps are relative to the weight's size; weight decay is apart from the gradient.");
+            "Adafactor, arXiv 1804.04235, as torch.optim.Adafactor: stores a number per row and column of a weight instead of "
+            "two per element. Steps are relative to the weight's size; weight decay is decoupled.");
     d.scope(OptimizerScope::parameter);
     d.state("row_variance", StateShape::rows).state("column_variance", StateShape::columns);
     d.state("mean_variance", StateShape::scalar);
     d.params.add("beta2_decay", &Params::beta2_decay)
         .range(-1, 0)
         .text("step t replaces the share t ^ beta2_decay of the mean squared gradient; below 0");
-    d.params.add("epsilon1", &Params::epsilon1)
-        .range(0)
-        .text("least root of the mean square; above 0, by default float32's epsilon");
-    d.params.add("epsilon2", &Params::epsilon2).range(0).text("least size of a weight that steps are relative to");
+    d.params.add("epsilon1", &Params::epsilon1).range(0).text("minimum root mean square; above 0, default: float32's epsilon");
+    d.params.add("epsilon2", &Params::epsilon2).range(0).text("minimum weight size for relative steps");
     d.params.add("clip_threshold", &Params::clip_threshold)
         .range(0)
-        .text("largest root mean square of an update before the learning rate multiplies it; above 0");
+        .text("maximum root mean square of an update before the learning rate; above 0");
   }
   explicit Adafactor(const Params& params) : params_(params) {
     if (params.beta2_decay == 0) fail(ErrorKind::usage, "beta2_decay must be below 0, or only the last gradient counts");

@@ -2,8 +2,8 @@
 //   b = t ^ beta2_decay;  R = R + b (row means of gradient^2 - R);  C = C + b (column means - C);  M = M + b (mean - M)
 //   V = R C / max(M, epsilon1);  u = gradient / sqrt(max(V, epsilon1^2))
 //   w = w - rate * decay * w - max(epsilon2, rms(w)) * min(rate, 1 / sqrt(t)) * u / max(1, rms(u) / clip_threshold)
-// rms(w) is that before the update. M is the mean of R: the three are means of the same squares. A vector, a matrix of one
-// column, is not factored: V = R, also where M is below epsilon1.
+// rms(w) is taken before the update. M is the mean of R: all three are means of the same squares. A vector, a matrix of one
+// column, is not factored: V = R, even if M is below epsilon1.
 #pragma once
 
 #include "millrace/kernels/kernel_math.h"

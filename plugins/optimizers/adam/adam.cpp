@@ -10,7 +10,7 @@ class Adam : public MomentsOptimizer {
   using MomentsOptimizer::MomentsOptimizer;
   using MomentsOptimizer::Params;
   static void describe(OptimizerDescription<Params>& d) {
-    d.name("adam").text("Adam, arXiv 1412.6980, as torch.optim.Adam: weight decay is added to the gradient.");
+    d.name("adam").text("Adam, arXiv 1412.6980, as torch.optim.Adam: adds weight decay to the gradient.");
     describe_moments(d);
   }
   AdamKernel kernel(const UpdateTime& time) const { return {moments(time)}; }

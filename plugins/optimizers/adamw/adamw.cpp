@@ -10,7 +10,7 @@ class AdamW : public MomentsOptimizer {
   using MomentsOptimizer::MomentsOptimizer;
   using MomentsOptimizer::Params;
   static void describe(OptimizerDescription<Params>& d) {
-    d.name("adamw").text("AdamW, arXiv 1711.05101, as torch.optim.AdamW: Adam with weight decay apart from the gradient.");
+    d.name("adamw").text("AdamW, arXiv 1711.05101, as torch.optim.AdamW: Adam with decoupled weight decay.");
     describe_moments(d);
   }
   AdamWKernel kernel(const UpdateTime& time) const { return {moments(time)}; }

@@ -1,4 +1,4 @@
-// AdamW, Loshchilov and Hutter, arXiv 1711.05101, as in torch.optim.AdamW: weight decay is apart from the gradient.
+// AdamW, Loshchilov and Hutter, arXiv 1711.05101, as in torch.optim.AdamW: weight decay is separate from the gradient.
 //   w = w - rate * decay * w;  m = beta1 * m + (1 - beta1) * gradient;  v = beta2 * v + (1 - beta2) * gradient^2
 //   w = w - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 #pragma once

@@ -13,8 +13,8 @@ class Lamb : public MomentsOptimizer {
   using MomentsOptimizer::MomentsOptimizer;
   static void describe(OptimizerDescription<Params>& d) {
     d.name("lamb").text(
-        "LAMB for large batches, arXiv 1904.00962: steps of adamw, as long as the parameter. Parameters that are not decayed are "
-        "updated as by adamw.");
+        "LAMB for large batches, arXiv 1904.00962: adamw steps scaled to the parameter's norm; parameters without weight decay "
+        "use adamw.");
     d.scope(OptimizerScope::parameter);
     describe_moments(d);
   }

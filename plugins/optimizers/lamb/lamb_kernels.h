@@ -1,7 +1,7 @@
 // LAMB, You et al. 2019, arXiv 1904.00962, algorithm 2, with the identity for the paper's function phi:
 //   m = beta1 * m + (1 - beta1) * gradient;  v = beta2 * v + (1 - beta2) * gradient^2
 //   r = (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay * w;  w = w - rate * |w| / |r| * r
-// |w| / |r| is 1 where the parameter is not decayed (biases, normalisation) and where one of the norms is 0.
+// |w| / |r| is 1 if the parameter is not decayed (biases, normalisation) or one of the norms is 0.
 #pragma once
 
 #include "millrace/kernels/moments.h"

@@ -41,11 +41,5 @@ TEST(Lamb, AParameterOfZerosTakesWholeSteps) {
   }
 }
 
-TEST(Lamb, SharesOfOneAndEpsilonOfZeroAreMistakes) {
-  EXPECT_THROW(testkit::make_optimizer("lamb", table({{"epsilon", Value(0.0)}})), Error);
-  EXPECT_THROW(testkit::make_optimizer("lamb", table({{"beta1", Value(1.0)}})), Error);
-  EXPECT_THROW(testkit::make_optimizer("lamb", table({{"beta2", Value(1.0)}})), Error);
-}
-
 }  // namespace
 }  // namespace millrace

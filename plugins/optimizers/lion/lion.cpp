@@ -12,10 +12,11 @@ class Lion {
   };
   static void describe(OptimizerDescription<Params>& d) {
     d.name("lion").text(
-        "Lion, arXiv 2302.06675: the sign of a mean gradient. Takes a third to a tenth of adamw's rate, and as much more decay.");
+        "Lion, arXiv 2302.06675: the sign of a mean gradient. Needs a third to a tenth of adamw's rate, and correspondingly more "
+        "decay.");
     d.state("momentum").momentum(&Params::beta1);
     d.params.add("beta1", &Params::beta1).range(0, 1).text("share of the momentum in a step; below 1");
-    d.params.add("beta2", &Params::beta2).range(0, 1).text("share of the momentum that stays from step to step; below 1");
+    d.params.add("beta2", &Params::beta2).range(0, 1).text("decay rate of the momentum; below 1");
   }
   explicit Lion(const Params& params) : params_(params) {
     if (params.beta1 == 1 || params.beta2 == 1) fail(ErrorKind::usage, "beta1 and beta2 must be below 1");

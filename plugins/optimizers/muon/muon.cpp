@@ -15,15 +15,14 @@ class Muon {
   };
   static void describe(OptimizerDescription<Params>& d) {
     d.name("muon").text(
-        "Muon, kellerjordan.github.io/posts/muon: momentum made orthogonal, for matrices and filters; weight decay is apart from "
-        "the gradient. Biases and normalisation need another optimizer: groups = [{ vectors = true, type = \"adamw\" }].");
+        "Muon, kellerjordan.github.io/posts/muon: orthogonalised momentum, for matrices and filters; weight decay is decoupled. "
+        "Biases and normalisation need another optimizer: groups = [{ vectors = true, type = \"adamw\" }].");
     d.scope(OptimizerScope::matrix).momentum(&Params::momentum);
     d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
-    d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step; below 1");
-    d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
-    d.params.add("steps", &Params::steps).range(1, 20).text("of Newton and Schulz, which make the momentum orthogonal");
-    d.params.add("normalise", &Params::normalise)
-        .text("gives each row of a parameter a mean square length of 1 before its update");
+    d.params.add("momentum", &Params::momentum).range(0, 1).text("decay rate of the momentum; below 1");
+    d.params.add("nesterov", &Params::nesterov).text("Nesterov momentum");
+    d.params.add("steps", &Params::steps).range(1, 20).text("Newton-Schulz steps, which orthogonalise the momentum");
+    d.params.add("normalise", &Params::normalise).text("scales parameters to a mean squared row length of 1 before updates");
   }
   explicit Muon(const Params& params) : params_(params) {
     if (params.momentum == 1) fail(ErrorKind::usage, "momentum must be below 1");

@@ -16,7 +16,7 @@ struct MuonKernel {
     states[0] = momentum * states[0] + gradient;
     return nesterov ? gradient + momentum * states[0] : states[0];
   }
-  // A parameter that has come to rest, at rate 0, is not normalised either.
+  // A parameter at rest (rate 0) is not normalised either.
   MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float direction, float& value, float (&)[1]) const {
     const float length = normalise && n.rate > 0 && n.value_norm > 0 ? sqrtf(n.rows) / n.value_norm : 1.0F;
     const float scale = n.rows > n.columns ? sqrtf(n.rows / n.columns) : 1.0F;

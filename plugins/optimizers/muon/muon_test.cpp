@@ -6,7 +6,7 @@
 namespace millrace {
 namespace {
 
-using Matrix = std::vector<double>;  // row after row
+using Matrix = std::vector<double>;  // row-major
 
 Matrix transposed(const Matrix& x, std::size_t rows) {
   const std::size_t columns = x.size() / rows;
@@ -102,27 +102,6 @@ TEST(Muon, AParameterAtRestIsNotNormalised) {
   EXPECT_EQ(trial.replica().read(kValue, fc), before);
 }
 
-TEST(Muon, AScaleOfZeroSkipsTheUpdate) {
-  for (const char* backend : {"cpu", "simulated"}) {
-    SCOPED_TRACE(backend);
-    OptimizerTrial trial(backend, Precision::fp32, testkit::make_optimizer("muon"));
-    const int fc = trial.network().find_parameter("fc.weight");
-    const std::vector<float> before = trial.replica().read(kValue, fc);
-    const std::shared_ptr<std::byte> zero = trial.device().memory(sizeof(float), "scale");
-    UpdateStep step;
-    step.learning_rate = 1;
-    step.scale = reinterpret_cast<const float*>(zero.get());
-    trial.replica().write(kGradient, fc, before);
-    trial.replica().update(0, step, nullptr);
-    EXPECT_EQ(trial.replica().read(kValue, fc), before);
-    EXPECT_EQ(trial.replica().read("momentum", fc), std::vector<float>(before.size(), 0.0F));
-  }
-}
-
-TEST(Muon, NesterovWithoutMomentumIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("muon", table({{"momentum", Value(0.0)}})), Error);
-}
-
 // Biases and batch norm.
 TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
   try {
@@ -136,10 +115,6 @@ TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
                  "another optimizer "
                  "to all parameters that are no matrices: groups = [{ vectors = true, type = \"adamw\" }]");
   }
-}
-
-TEST(Muon, AMomentumThatNeverFadesIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("muon", table({{"momentum", Value(1.0)}})), Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// RMSprop, Hinton's lecture 6e of 2012; centred as in Graves, arXiv 1308.0850. As torch.optim.RMSprop:
+// RMSprop, Hinton's lecture 6e of 2012; centred as in Graves, arXiv 1308.0850. Same as torch.optim.RMSprop:
 //   g = gradient + decay * w;  v = alpha * v + (1 - alpha) * g^2;  m = alpha * m + (1 - alpha) * g
 //   b = momentum * b + g / (sqrt(centred ? v - m^2 : v) + epsilon);  w = w - rate * b
 #pragma once
@@ -16,7 +16,7 @@ struct RmspropKernel {
     states[0] = alpha * states[0] + new_share * g * g;
     states[1] = centred ? alpha * states[1] + new_share * g : 0.0F;
     const float spread = states[0] - states[1] * states[1];
-    states[2] = momentum * states[2] + g / (sqrtf(spread > 0 ? spread : 0.0F) + epsilon);  // rounding may end below 0
+    states[2] = momentum * states[2] + g / (sqrtf(spread > 0 ? spread : 0.0F) + epsilon);  // rounding may make it negative
     value -= n.rate * states[2];
   }
 };

@@ -12,10 +12,10 @@ class Sgd {
     bool nesterov = false;
   };
   static void describe(OptimizerDescription<Params>& d) {
-    d.name("sgd").text("Stochastic gradient descent, as torch.optim.SGD; with Nesterov's momentum, Sutskever et al. 2013.");
+    d.name("sgd").text("Stochastic gradient descent, as torch.optim.SGD; with Nesterov momentum, Sutskever et al. 2013.");
     d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; }).momentum(&Params::momentum);
-    d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step; below 1");
-    d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
+    d.params.add("momentum", &Params::momentum).range(0, 1).text("decay rate of the momentum; below 1");
+    d.params.add("nesterov", &Params::nesterov).text("Nesterov momentum");
   }
   explicit Sgd(const Params& params) : params_(params) {
     if (params.momentum == 1) fail(ErrorKind::usage, "momentum must be below 1");

@@ -23,13 +23,5 @@ TEST(Sgd, KeepsNothingWithoutMomentum) {
                  }));
 }
 
-TEST(Sgd, NesterovWithoutMomentumIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("sgd", table({{"nesterov", Value(true)}})), Error);
-}
-
-TEST(Sgd, AMomentumThatNeverFadesIsAMistake) {
-  EXPECT_THROW(testkit::make_optimizer("sgd", table({{"momentum", Value(1.0)}})), Error);
-}
-
 }  // namespace
 }  // namespace millrace

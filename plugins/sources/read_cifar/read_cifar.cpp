@@ -8,13 +8,12 @@
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::uint64_t kRecordsAtOnce = 512;  // while the labels are gathered: 1.5 MB
+constexpr std::uint64_t kRecordsAtOnce = 512;  // read at once while gathering labels: 1.5 MB
 
 constexpr int kTrainingFiles = 5;
 
@@ -34,10 +33,10 @@ bool is_of_set(std::string_view name, bool train) {
 }  // namespace
 
 void ReadCifar::describe(StageDescription<Params>& d) {
-  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; its samples are pixels already.");
-  d.params.add("path", &Params::path).required().text("the folder of the .bin files, or one of them; a path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train");
-  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("of CIFAR-100: a hundred classes, or twenty");
+  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; samples are already decoded.");
+  d.params.add("path", &Params::path).required().text("folder of the .bin files, or one file; a path or a URL");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("files of the folder to read; default: train");
+  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("for CIFAR-100: a hundred classes, or twenty");
   SourceParams::describe(d.params);
 }
 
@@ -72,7 +71,7 @@ void ReadCifar::warn() const {
   warn_of_gaps();
 }
 
-// The training images of CIFAR-10 come in five files, of which a download may have left some out.
+// CIFAR-10's training images come in five files, some of which a download may lack.
 void ReadCifar::warn_of_gaps() const {
   if (is_file(path_) || files_.front().url.find("data_batch_") == std::string::npos) return;
   std::vector<std::string> missing;
@@ -129,7 +128,7 @@ void ReadCifar::name_classes(const std::string& folder) {
   try {
     storage_.read(url, text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+    if (!means_absent(error, url)) throw;
     for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
     return;
   }

@@ -19,17 +19,17 @@ namespace millrace {
 //   set     = "train"                  # data_batch_*.bin or train.bin; "test": test_batch.bin or test.bin
 //   shuffle = "every-epoch"
 //
-// Ports: out, SampleChunk: pixels, (32, 32, 3) uint8, which decode_image passes on as they are. Which of the two data sets it is
-// shows in the files' sizes. Names of the classes come from batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt,
-// beside the files; where these are missing, they are numbers.
-// Threading: read() may run on any number of threads; each reads one record. Memory: a byte for each image.
-// Errors: missing files, files that are cut off, coarse labels of CIFAR-10, which has none, a record that has another label than
-// when the files were listed: ErrorKind::data. A label that is no class: ErrorKind::content.
+// Ports: out, SampleChunk: pixels, (32, 32, 3) uint8, which decode_image passes on unchanged. The files' sizes distinguish the
+// two data sets. Names of the classes come from batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt, in the same
+// folder; without these, they are numbers.
+// Threading: read() may run on any number of threads; each reads one record. Memory: one byte per image.
+// Errors: missing or truncated files, coarse labels for CIFAR-10, which has none, a record whose label changed since the files
+// were listed: ErrorKind::data. A label that is not a class: ErrorKind::content.
 class ReadCifar : public Source {
  public:
   struct Params : SourceParams {
     std::string path;
-    std::optional<std::string> set;  // of a folder: "train" where it is not given
+    std::optional<std::string> set;  // for a folder; default "train"
     std::string labels = "fine";
   };
   static void describe(StageDescription<Params>& description);
@@ -50,7 +50,7 @@ class ReadCifar : public Source {
  private:
   struct File {
     std::string url;
-    std::uint64_t end = 0;  // images in this file and those before
+    std::uint64_t end = 0;  // images up to the end of this file
   };
   std::vector<std::string> find_files() const;
   void read_labels(const std::string& url);

@@ -60,7 +60,7 @@ class ReadCifarTest : public testing::Test {
   ReadCifarTest() {
     root_ = fs::path(testing::TempDir()) /
             fmt::format("millrace_read_cifar_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);  // of a test that was killed
+    fs::remove_all(root_);  // from a killed test
     fs::create_directories(root_);
     registry_.add(StorageType{{"file", "files"}, std::make_shared<LocalFiles>()});
     context_.registry = &registry_;

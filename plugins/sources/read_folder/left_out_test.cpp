@@ -1,4 +1,4 @@
-// What a folder holds and is not read, and folders that are no classes.
+// Files that a folder contains but that are not read, and folders that are not classes.
 #include "read_folder_fixture.h"
 
 namespace millrace {
@@ -25,7 +25,7 @@ TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
   EXPECT_EQ(opened(given)->size(), 5U);
 }
 
-// As an archive of macOS unpacks, beside a folder that is still empty.
+// The layout of an unpacked macOS archive, next to an empty folder.
 TEST_F(ReadFolderTest, AFolderThatHoldsHiddenFilesAloneIsNoClass) {
   for (const char* name : {"cat/1.jpg", "dog/1.jpg", "__MACOSX/cat/._1.jpg", "lost+found/1.jpg", "new/.keep"}) write(name);
   EXPECT_EQ(opened(params())->classes(), (std::vector<std::string>{"cat", "dog"}));
@@ -60,7 +60,7 @@ TEST_F(ReadFolderTest, ClassFoldersThatHoldFoldersAloneAreWarnedAbout) {
   EXPECT_EQ(warnings_.warnings().size(), 2U);
 }
 
-// As the images of BUSI lie: masks would be learned as photographs.
+// The layout of BUSI: masks would be learned as photographs.
 TEST_F(ReadFolderTest, MasksBesideTheirPhotographsAreWarnedAbout) {
   for (const char* name : {"benign/1 (1).png", "benign/1 (10).png", "benign/1 (1)_mask.png", "benign/1 (1)_mask_1.png"})
     write(name);
@@ -82,7 +82,7 @@ TEST_F(ReadFolderTest, MasksBesideTheirPhotographsAreWarnedAbout) {
   EXPECT_EQ(warnings_.warnings().size(), 1U);
 }
 
-// A name in Latin-1, from an old archive: it is stored in files that hold UTF-8 alone, and must be found again in them.
+// A Latin-1 name from an old archive: it is stored in files that only contain UTF-8, and must be found again from them.
 TEST_F(ReadFolderTest, AClassWhoseNameIsNoUtf8HasOneThatCanBeGiven) {
   write("ni\xf1o/1.jpg");
   write("a/1.jpg");
@@ -90,7 +90,7 @@ TEST_F(ReadFolderTest, AClassWhoseNameIsNoUtf8HasOneThatCanBeGiven) {
   EXPECT_EQ(opened(given)->classes(), (std::vector<std::string>{"a", "ni\\xf1o"}));
   given.classes = {"ni\\xf1o", "a"};
   EXPECT_EQ(opened(given)->label(1), 0);
-  write("ni\\xf1o/1.jpg");  // another folder, whose name is the first one's as text
+  write("ni\\xf1o/1.jpg");  // another folder whose name equals the first one's as text
   try {
     opened(params());
     FAIL() << "two folders became one class";

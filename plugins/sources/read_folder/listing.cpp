@@ -22,7 +22,7 @@ namespace millrace {
 
 namespace {
 
-// The name of a label image: of "1_mask_2.png", "1", and "*_mask_?.*" for all that end so.
+// The parsed name of a label image: "1" for "1_mask_2.png", and "*_mask_?.*" for all with this ending.
 struct MaskName {
   std::string photograph, pattern;
 };
@@ -45,7 +45,7 @@ std::optional<MaskName> mask_name(std::string_view path) {
   return std::nullopt;
 }
 
-// Whether the sorted paths have one of this name, whatever its extension.
+// True if the sorted paths contain this name with any extension.
 bool has_stem(const PathList& paths, const std::string& stem) {
   const std::string begin = stem + '.';
   const auto all = std::views::iota(std::size_t{0}, paths.size());
@@ -102,7 +102,7 @@ class Lister {
  private:
   bool by_folder() const { return options_.labelled && !options_.label; }
 
-  // A name alone says nothing: faces with and without a mask have such names, too.
+  // A name alone proves nothing: photographs of faces with and without masks have such names too.
   void keep_masks_of_photographs() {
     std::erase_if(listing_.masks, [&](const std::string& path) {
       const auto name = mask_name(path);
@@ -134,7 +134,7 @@ class Lister {
         options_.root, line_text(image_beside_), remedy);
   }
 
-  // All at once, so that one answer is enough.
+  // Reports all at once, so that one fix suffices.
   [[noreturn]] void fail_with_unknown() const {
     constexpr std::size_t kNamed = 8;
     std::vector<std::string> folders, names;
@@ -152,7 +152,7 @@ class Lister {
          list, options_.table, options_.table, list, is_one ? "it" : "them");
   }
 
-  // The class folder that an object lies in; folders count as classes even with no image in them.
+  // Notes the class folder that an object lies in; folders count as classes even without images.
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
     if (slash == name.npos) {
@@ -161,7 +161,7 @@ class Lister {
       if (image && image_beside_.empty()) image_beside_ = name;
       return;
     }
-    if (name.compare(0, slash, folder_) != 0) {  // all of a folder come in a row
+    if (name.compare(0, slash, folder_) != 0) {  // files of a folder are consecutive
       leave_folder();
       folder_.assign(name, 0, slash);
       ++class_folders_;
@@ -196,7 +196,7 @@ class Lister {
   }
 
   void match(const std::string& name) {
-    re2::StringPiece parts[2];  // the whole, and the first group; null where the match leaves it out
+    re2::StringPiece parts[2];  // the whole, and the first group; null if it is not in the match
     if (!options_.label->Match(name, 0, name.size(), RE2::UNANCHORED, parts, 2) || parts[1].data() == nullptr) {
       fail(ErrorKind::data, "label: the path '{}' in '{}' does not match", line_text(name), options_.root);
     }
@@ -212,12 +212,12 @@ class Lister {
   ClassNumbers numbers_;
   ImageListing listing_;
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
-  bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
+  bool has_images_ = false, has_folders_ = false;  // images in the class folder, and in folders below
   std::size_t class_folders_ = 0, files_beside_ = 0;
   std::vector<std::string> unknown_;               // class folders that are not among the given classes
-  std::string image_beside_;                       // the first image beside class folders
-  std::string beside_;                             // one of the files beside class folders, the one that says most
-  std::map<std::int32_t, std::string> folder_of_;  // by class: names as text may be equal where their bytes are not
+  std::string image_beside_;                       // the first image next to class folders
+  std::string beside_;                             // the most telling one of the files next to class folders
+  std::map<std::int32_t, std::string> folder_of_;  // by class: names may be equal as text though their bytes differ
   std::int32_t number_ = -1;
 };
 

@@ -17,17 +17,17 @@ namespace millrace {
 struct ImageListing {
   PathList paths;                      // below the root: "cat/young/0001.jpg"
   std::vector<std::int32_t> labels;    // by path
-  std::vector<std::uint32_t> bytes;    // of the file, by path: saturated_size()
+  std::vector<std::uint32_t> bytes;    // file sizes by path: saturated_size()
   std::vector<std::string> classes;    // by label
-  std::vector<std::uint64_t> counts;   // of images, by label
-  std::size_t largest = 0;             // bytes of the largest file
-  std::uint64_t fingerprint = 1;       // of names, sizes and versions
-  LeftOut left_out;                    // what seems to be an image or a class, and is not taken
-  std::string unused_patterns;         // of leave_out, for a warning; empty: each fits something
-  std::size_t folders = 0;             // of classes, with images in them
-  std::size_t folders_of_folders = 0;  // of these, those whose images all lie in folders below
-  std::string folder_of_folders;       // one of these: "train/cat"
-  std::vector<std::string> masks;      // named as label images of photographs beside them: "cat/1_mask.png"
+  std::vector<std::uint64_t> counts;   // images by label
+  std::size_t largest = 0;             // size of the largest file in bytes
+  std::uint64_t fingerprint = 1;       // hash of names, sizes and versions
+  LeftOut left_out;                    // files that seem to be images or classes but are left out
+  std::string unused_patterns;         // unused leave_out patterns, for a warning; empty if all match
+  std::size_t folders = 0;             // class folders with images
+  std::size_t folders_of_folders = 0;  // those whose images all lie in folders below
+  std::string folder_of_folders;       // one of them: "train/cat"
+  std::vector<std::string> masks;      // named like label images of photographs in the same folder: "cat/1_mask.png"
   std::set<std::string> mask_names;    // patterns of their names: "*_mask.*"
 
   std::size_t memory() const {
@@ -42,10 +42,10 @@ struct ListingOptions {
   std::unique_ptr<const RE2> label;    // its first group is the class; null: the folder is
   bool labelled = true;                // false: images lie anywhere and have no class
   std::vector<std::string> leave_out;  // patterns of paths below the root
-  std::string table;                   // of the source, "train.read", for messages
+  std::string table;                   // the source's table, "train.read", for messages
 };
 
-// Throws ErrorKind::data when there is nothing to train on, and what Storage::list() throws.
+// Throws ErrorKind::data if there is nothing to train on, and the errors of Storage::list().
 ImageListing list_images(Storage& storage, const ListingOptions& options);
 
 }  // namespace millrace

@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-// What is wrong with a pattern, where, and what to do if other dialects know it.
+// Describes an error in a pattern: its place, and advice if other dialects accept it.
 std::string fault_of(const RE2& pattern) {
   std::string text = pattern.error();
   if (pattern.error_arg() != pattern.pattern())
@@ -22,7 +22,7 @@ std::string fault_of(const RE2& pattern) {
   return text;
 }
 
-// RE2 looks at each byte of a path once, whatever the pattern: no pattern can make a listing hang.
+// RE2 is linear in the path's length: no pattern can make a listing hang.
 std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text) {
   if (!text) return nullptr;
   auto pattern = std::make_unique<const RE2>(*text, RE2::Quiet);
@@ -37,25 +37,20 @@ std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text)
 }  // namespace
 
 void ReadFolder::describe(StageDescription<Params>& d) {
-  d.name("read_folder").text("Reads image files; the folder they lie in, or a part of their path, is their class.");
-  d.params.add("path", &Params::path).required().text("the folder that holds one folder for each class; a path or a URL");
-  d.params.add("extensions", &Params::extensions)
-      .text("which files are images; upper and lower case are the same, and jpeg is .jpe and .jfif as well");
+  d.name("read_folder").text("Reads image files; their folder, or a part of their path, is their class.");
+  d.params.add("path", &Params::path).required().text("folder with one subfolder per class; a path or a URL");
+  d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("classes", &Params::classes)
       .text(
-          "names and order of the classes; default: the folders' names, sorted bytewise. To be given when a data set lacks "
-          "folders that another one has");
+          "names and order of the classes; default: folder names, sorted bytewise. Required if a data set lacks folders of "
+          "another");
   d.params.add("label", &Params::label)
-      .text(
-          "a regular expression (RE2's syntax); its first group in the path below the folder is the class, wherever the file "
-          "lies");
+      .text("regular expression (RE2 syntax); its first group in the path below the folder is the class");
   d.params.add("labels", &Params::labels)
       .choices({"path", "none"})
-      .text("where classes come from: the path (its first folder, or `label`); none: images lie anywhere and have no class");
+      .text("source of classes: path (its first folder, or `label`); none: images lie anywhere, without class");
   d.params.add("leave_out", &Params::leave_out)
-      .text(
-          "files and folders that are not read, by their path below the folder: \"drafts\", \"*/thumbs\"; * stands for any text, "
-          "? for any character");
+      .text("files and folders to skip, by path below the folder: \"drafts\", \"*/thumbs\"; * matches any text, ? any character");
   SourceParams::describe(d.params);
 }
 
@@ -90,7 +85,7 @@ void ReadFolder::open() {
   if (!lacking.empty()) run_->warn(lacking);
 }
 
-// As where the folder above `train` and `val` is named, whose images would be learned as classes of these names.
+// Happens if `path` is the folder above `train` and `val`: these would become classes.
 void ReadFolder::warn_of_folders() const {
   const std::size_t number = listing_.folders_of_folders, folders = listing_.folders;
   const std::string which = number < folders ? fmt::format("{} of the {} class folders", number, folders)

@@ -11,35 +11,34 @@
 
 namespace millrace {
 
-// A source of labelled image files: one folder for each class, images in it and in folders below it.
+// A source of labelled image files: one folder per class, with images in it and in folders below it.
 //
 //   [train.read]
 //   stage   = "read_folder"
 //   path    = "data/cifar10/train"   # data/cifar10/train/cat/0001.jpg is of class "cat"
 //   shuffle = "every-epoch"
 //
-// Or files in any folders, whose paths tell the class: the first group of a regular expression that is searched for in the path
-// below `path` (RE2's syntax: Perl's without lookahead, lookbehind and backreferences, which no path can make slow; in TOML
-// between single quotes, which leave backslashes alone).
+// Or files in any folders, with the class in the path: the first group of a regular expression, searched for in the path below
+// `path` (RE2's syntax: Perl's without lookahead, lookbehind and backreferences, so that no path can make it slow; in TOML
+// between single quotes, which keep backslashes).
 //
 //   path  = "s3://bucket/pets"
 //   label = '(cat|dog)\.\d+\.jpg'    # train/cat.17.jpg is of class "cat"
 //
-// Or images without classes, wherever they lie, of which predictions are to be made. `classes` then only names those of the
-// network.
+// Or unlabelled images in any folders, for predictions. `classes` then only names the network's classes.
 //
 //   path   = "photos"
 //   labels = "none"
 //
-// Folders that hold hidden files alone are no classes, and leave_out = ["drafts", "*/thumbs"] leaves out others.
+// Folders with only hidden files are not classes; leave_out = ["drafts", "*/thumbs"] excludes others.
 //
-// Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the
-// files in bytewise order of their paths.
+// Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the files in
+// bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
-// Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
-// does not match `label`: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it
-// is read. Warnings: what seems to be an image or a class and is left out, counted by reason; class folders that hold folders
-// alone; classes without images; label images beside their photographs, such as x_mask.png beside x.png.
+// Errors: a missing folder (in the constructor, if the storage can detect it), no image, images outside class folders, a path
+// that does not match `label`: ErrorKind::data. An empty or missing file, or a dangling link: ErrorKind::content when it is read.
+// Warnings: apparent images or classes that are left out, counted by reason; class folders with only folders; classes without
+// images; label images next to their photographs, such as x_mask.png next to x.png.
 class ReadFolder : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -71,7 +70,7 @@ class ReadFolder : public Source, public KnowsFileSizes {
   void warn_of_masks() const;
 
   ListingOptions options_;
-  std::string root_;  // with a '/' at its end
+  std::string root_;  // ends with '/'
   RunServices* run_;
   Storage& storage_;
   ImageListing listing_;

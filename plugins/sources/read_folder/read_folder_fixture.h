@@ -1,4 +1,4 @@
-// A folder that a test fills and a source reads.
+// A folder filled by a test and read by a source.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
-
 namespace millrace {
 namespace {
 
@@ -31,7 +29,7 @@ TEST_F(ReadFolderTest, ReadsImagesThatHaveNoClassWhereverTheyLie) {
   write("holidays/notes.txt");
   ReadFolder::Params without = params();
   without.labels = "none";
-  without.classes = {"cat", "dog"};  // of the network
+  without.classes = {"cat", "dog"};  // the network's
   const auto source = opened(without);
   ASSERT_EQ(source->size(), 2U);
   EXPECT_EQ(path_of(*source, 0), "b.jpg:-1");
@@ -82,25 +80,6 @@ TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
   source->read(sample);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.encoded.data()), sample.encoded.size()), "one");
   EXPECT_EQ(sample.url, root_ / "a/1.jpg");
-}
-
-TEST_F(ReadFolderTest, ReadsOnManyThreadsAtOnce) {
-  for (int i = 0; i < 50; ++i) write(fmt::format("c{}/{}.jpg", i % 5, i), std::string(static_cast<std::size_t>(i + 1), 'x'));
-  const auto source = opened(params());
-  std::atomic<std::size_t> bytes = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      Sample sample;
-      for (std::uint64_t i = 0; i < 50; ++i) {
-        sample.key.index = i;
-        source->read(sample);
-        bytes += sample.encoded.size();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
 }
 
 TEST_F(ReadFolderTest, OtherExtensionsCanBeAskedFor) {

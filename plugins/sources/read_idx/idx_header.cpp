@@ -39,7 +39,7 @@ IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t fil
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint32_t extent = header.extents[i] = big_endian(bytes.data() + 4 + 4 * i);
     if (extent == 0) fail(ErrorKind::data, "one of its extents is 0");
-    // No file is that long; and the product of what is left stays within 64 bits.
+    // No file is that long; and the remaining product stays within 64 bits.
     if (wanted > (std::numeric_limits<std::uint64_t>::max() >> 1U) / extent) fail(ErrorKind::data, "its extents make no sense");
     wanted *= extent;
   }

@@ -9,15 +9,14 @@
 #include "millrace/stage.h"
 #include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
-#include "millrace/util/paths.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an image
 
-// Whether `path` is a file of images, and not the folder that holds it.
+// True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {
   if (!params.labels.empty()) return true;
   const Storage::Kind kind = storage.look(params.path);
@@ -28,14 +27,16 @@ bool is_file(const ReadIdx::Params& params, Storage& storage) {
 }  // namespace
 
 void ReadIdx::describe(StageDescription<Params>& d) {
-  d.name("read_idx").text("Reads MNIST's IDX files; its samples are pixels already.");
+  d.name("read_idx").text("Reads MNIST's IDX files; samples are already decoded.");
   d.params.add("path", &Params::path)
       .required()
-      .text("the folder of train-images-idx3-ubyte and its companions; or a file of images. A path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train. test: t10k-...");
+      .text("folder of train-images-idx3-ubyte and its companions, or a file of images; a path or a URL");
+  d.params.add("set", &Params::set)
+      .choices({"train", "test"})
+      .text("files of the folder to read; default: train. test: t10k-...");
   d.params.add("labels", &Params::labels)
-      .text("the file of labels, when `path` is a file of images; default: ...labels-idx1... beside ...images-idx3...");
-  d.params.add("classes", &Params::classes).text("names of the classes, by label; default: the numbers");
+      .text("label file if `path` is an image file; default: ...labels-idx1... next to ...images-idx3...");
+  d.params.add("classes", &Params::classes).text("class names, by label; default: the numbers");
   SourceParams::describe(d.params);
 }
 
@@ -86,7 +87,7 @@ void ReadIdx::open() {
   if (run_ != nullptr && !lacking.empty()) run_->warn(lacking);
 }
 
-// Labels count the classes, or are their names where that is not so: 1 ... 26.
+// Maps labels to classes: labels are class indices, or else class names, such as 1 ... 26.
 void ReadIdx::number_by_classes() {
   const std::set<std::uint8_t> found(labels_.begin(), labels_.end());
   std::vector<std::string> labels;
@@ -99,7 +100,7 @@ void ReadIdx::number_by_classes() {
   for (const std::uint8_t label : found) class_of_[label] = meaning.classes[at++];
 }
 
-// Written with '-' or '.' before "idx", as both are on the way.
+// '-' or '.' before "idx": both occur.
 std::string ReadIdx::find_file(const std::string& kind) const {
   const std::string name = set_ + "-" + kind + "-ubyte";
   std::string dotted = name;
@@ -124,7 +125,7 @@ std::string ReadIdx::find_labels_beside() const {
   try {
     storage_.stat(url);
   } catch (Error& error) {
-    if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+    if (!means_absent(error, url)) throw;
     fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
   }
   return url;
@@ -150,7 +151,7 @@ void ReadIdx::read_labels(const std::string& url) {
   storage_.read(url, header.bytes(), labels_.size(), labels_.data());
 }
 
-// Of two files of as many images, these tell.
+// Distinguishes two files with the same number of images.
 std::uint64_t ReadIdx::hash_of_first_bytes(std::uint64_t bytes) const {
   constexpr std::uint64_t kEnough = 1 << 16;
   std::vector<std::uint8_t> first(static_cast<std::size_t>(std::min(bytes, kEnough)));

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// A source of images in IDX files, as MNIST and its relatives come.
+// A source of images in IDX files, the format of MNIST and its relatives.
 //
 //   [train.read]
 //   stage   = "read_idx"
@@ -21,19 +21,19 @@ namespace millrace {
 //   set     = "train"       # "test": t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
 //   shuffle = "every-epoch"
 //
-// Or files of any name: path = "emnist/images", labels = "emnist/labels"; labels may be left out where the file has MNIST's name
-// but for "labels" and "idx1". Compressed files (.gz) have to be unpacked first.
+// Or files of any name: path = "emnist/images", labels = "emnist/labels"; `labels` is optional if the file is named like MNIST's,
+// with "labels" and "idx1". Compressed files (.gz) must be unpacked first.
 //
-// Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) of a file with four extents, which
-// decode_image passes on as they are.
-// Threading: read() may run on any number of threads; each reads one image. Memory: a byte for each label.
-// Errors: missing, compressed or cut off files, different numbers of images and labels, labels that are none of `classes`, a file
-// of images that is replaced during a run: ErrorKind::data.
+// Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) for a file with four extents, which
+// decode_image passes on unchanged.
+// Threading: read() may run on any number of threads; each reads one image. Memory: one byte per label.
+// Errors: missing, compressed or truncated files, different numbers of images and labels, labels that are not in `classes`, a
+// file of images that is replaced during a run: ErrorKind::data.
 class ReadIdx : public Source {
  public:
   struct Params : SourceParams {
     std::string path;
-    std::optional<std::string> set;  // of a folder: "train" where it is not given
+    std::optional<std::string> set;  // for a folder; default "train"
     std::string labels;
     std::vector<std::string> classes;
   };
@@ -53,11 +53,11 @@ class ReadIdx : public Source {
 
  private:
   std::string find_file(const std::string& kind) const;  // "images-idx3", "labels-idx1"
-  std::string find_labels_beside() const;                // of a file of images
+  std::string find_labels_beside() const;                // next to a file of images
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
   void number_by_classes();
-  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // of the file of images, which has so many
+  std::uint64_t hash_of_first_bytes(std::uint64_t bytes) const;  // hashes the file of images, which has this many bytes
 
   const std::string path_;
   RunServices* const run_;
@@ -66,7 +66,7 @@ class ReadIdx : public Source {
   Storage& storage_;
   const bool is_file_;  // path_ is the file of images itself
   std::string images_;
-  std::uint64_t first_bytes_ = 0;  // hash, of the file of images
+  std::uint64_t first_bytes_ = 0;  // hash of the beginning of the file of images
   std::unique_ptr<ChangeWatch> watch_;
   std::uint64_t header_bytes_ = 0;
   ImageShape shape_;

@@ -223,7 +223,7 @@ TEST_F(ReadIdxTest, ImagesAndLabelsHaveToBeOfTheirKindAndNumber) {
             "channels");
 }
 
-// As EMNIST's letters are, 1 to 26.
+// As in EMNIST's letters, 1 to 26.
 TEST_F(ReadIdxTest, LabelsAreNamesWhereTheyDoNotCountTheClasses) {
   auto named = params();
   files()["train-labels-idx1-ubyte"] = idx({3}, {2, 3, 1});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 constexpr std::size_t kMostColumns =
-    100'000;  // a file of another kind may be one long row, and a field takes many times its text
+    100'000;  // a file of another kind may be one long row, and a field takes many times the memory of its text
 
 }  // namespace
 

@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Reads row by row, as RFC 4180 has it: a field in double quotes may hold separators, line breaks and doubled quotes; a quote
-// within a bare field is itself. Other than there, blanks around a field do not count; within quotes they do. Lines end in LF,
-// CRLF or CR; blank lines are passed over.
+// Reads row by row by RFC 4180: a quoted field may hold separators, line breaks and doubled quotes; a quote within a bare field
+// stands for itself. Unlike the RFC, blanks around a field are ignored; within quotes they count. Lines end in LF, CRLF or CR;
+// blank lines are skipped.
 // Errors: ErrorKind::data with the name, line and column (counted in bytes, from 1).
 class CsvReader {
  public:
@@ -19,10 +19,10 @@ class CsvReader {
     std::size_t line = 0, column = 0;  // where it begins
   };
 
-  // `text` is to outlive the reader. `name`: of the file, for messages.
+  // `text` must outlive the reader. `name`: of the file, for messages.
   CsvReader(std::string_view text, char separator, std::string name);
 
-  bool next(std::vector<Field>& fields);  // false: there are no more rows
+  bool next(std::vector<Field>& fields);  // false at the end
 
  private:
   void skip_blanks();

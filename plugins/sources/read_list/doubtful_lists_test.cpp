@@ -1,4 +1,4 @@
-// Lists that are read, and of which something is probably not as it is meant.
+// Valid lists that are probably wrong.
 #include "read_list_fixture.h"
 
 namespace millrace {
@@ -108,7 +108,7 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
             std::string::npos);
 }
 
-// The square of a price in cents, which is a loss, and what it makes of weights.
+// The square of a price in cents, as a loss, and its effect on weights.
 TEST_F(ReadListTest, NumbersThatAreHugeAreWarnedOf) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   const auto warned = [this](const std::string& second) {

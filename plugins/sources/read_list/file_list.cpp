@@ -17,7 +17,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::int64_t kMostClasses = 1 << 20;  // a label above is a mistake, such as a price in the wrong column
+constexpr std::int64_t kMostClasses = 1 << 20;  // a larger label is a mistake, such as a price in the wrong column
 
 template <class Number>
 std::optional<Number> parse(std::string_view text) {
@@ -27,20 +27,20 @@ std::optional<Number> parse(std::string_view text) {
   return number;
 }
 
-// An integer as one writes a class number: no "+1", no "007".
+// An integer in the usual form of a class number: no "+1", no "007".
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const auto number = parse<std::int64_t>(text);
   return number && std::to_string(*number) == text ? number : std::nullopt;
 }
 
-// "+1.5" and "True" as well, as other programs write numbers.
+// Also accepts "+1.5" and "True", which other programs write.
 std::optional<double> parse_number(std::string_view text) {
   const std::string word = lower_case(text);
   if (word == "true" || word == "false") return word == "true" ? 1 : 0;
   return parse<double>(text.starts_with('+') && !text.starts_with("+-") ? text.substr(1) : text);
 }
 
-// "1,5". Semicolons separate columns where the comma is in numbers; else "1,500" may be 1500, and nothing is guessed.
+// "1,5". With semicolons between columns the comma is decimal; otherwise "1,500" may be 1500, and this does not guess.
 std::optional<double> parse_with_comma(const Cell& cell) {
   std::string text(trimmed(cell.text));
   const std::size_t comma = text.find(','), digits = text.find_first_of("0123456789");
@@ -108,7 +108,7 @@ class ListBuilder {
   }
 
   std::int32_t label(const Cell& cell) {
-    const std::string_view name = trimmed(cell.text);  // even of what is quoted: " cat" and "cat" are no two classes
+    const std::string_view name = trimmed(cell.text);  // even if quoted: " cat" and "cat" are the same class
     if (name.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a class", cell.place(name_), *columns_.label);
     const auto integer = parse_integer(name);
     if (integer && *integer < 0 && first_negative_.empty())
@@ -130,7 +130,7 @@ class ListBuilder {
     return static_cast<float>(*number);
   }
 
-  // Often such a label stands for one that is missing, but it may well be a class.
+  // Such a label often stands for a missing one, but may be a class.
   [[noreturn]] void fail_with_negative() const {
     std::vector<std::string> names = list_.classes;
     if (all_integers_) std::ranges::sort(names, {}, [](const std::string& name) { return *parse_integer(name); });
@@ -141,7 +141,7 @@ class ListBuilder {
         first_negative_, classes_key(names));
   }
 
-  // Labels were numbered by name; here they become what they are among the given classes, all as names or all as positions.
+  // Converts labels numbered by name to positions among the given classes, all as names or all as positions.
   void number_by_given() {
     const LabelMeaning meaning = meaning_of_labels(list_.classes, given_);
     if (meaning.unknown) {
@@ -160,7 +160,7 @@ class ListBuilder {
     }
   }
 
-  // Labels were numbered by name ("10" before "9"); here they become what they say.
+  // Labels were numbered by name ("10" before "9"); here they become their integer values.
   void count_by_integers() {
     std::vector<std::int32_t> values;
     for (const std::string& name : list_.classes) {
@@ -179,7 +179,7 @@ class ListBuilder {
     for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
   }
 
-  // Files that are listed twice, as one class or as two.
+  // Finds files that are listed twice, with one class or two.
   void find_repeated() {
     struct Named {
       std::uint64_t path;  // hash
@@ -211,7 +211,7 @@ class ListBuilder {
     list_.contradictions = text(differing, " with another label");
   }
 
-  // The rows of a path may stand anywhere in the list; they keep their order.
+  // A path's rows may be anywhere in the list; they keep their order.
   void join_rows() {
     const std::size_t paths = list_.lines.size(), label = columns_.label ? 1 : 0, width = columns_.numbers.size() + label;
     list_.rows.assign(paths + 1, 0);
@@ -231,12 +231,12 @@ class ListBuilder {
   const std::string& name_;
   const ListColumns& columns_;
   const std::vector<std::string>& given_;
-  ClassNumbers classes_;          // those that are written
-  std::vector<Written> written_;  // of each of them, in the order of the list; empty unless classes are given
+  ClassNumbers classes_;          // those in the list
+  std::vector<Written> written_;  // by label, in the order of the list; empty unless classes are given
   FileList list_;
   bool all_integers_ = true;
-  std::string first_negative_;                                 // where, and which: "list.csv:2:7: column 'label': -1"
-  std::unordered_map<std::string, std::uint32_t> path_index_;  // when joined
+  std::string first_negative_;                                 // place and value: "list.csv:2:7: column 'label': -1"
+  std::unordered_map<std::string, std::uint32_t> path_index_;  // used when joined
   std::vector<std::uint32_t> path_of_row_;
 };
 

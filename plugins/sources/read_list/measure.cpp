@@ -20,7 +20,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
+constexpr std::size_t kManyEnough = 1000;  // this many missing files and none present: not worth checking a million more
 
 bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
 
@@ -67,7 +67,7 @@ class Measurer {
     if (answer.is_missing) measure_.missing.push_back(row);
   }
 
-  // Each file by itself, on threads; answers are taken in the order of the rows.
+  // Checks each file on its own, on threads; results are used in the order of the rows.
   void ask(std::span<const std::uint32_t> rows) {
     constexpr std::size_t kTogether = 64;
     std::vector<Answer> answers(rows.size());
@@ -115,7 +115,7 @@ class Measurer {
          hint_.empty() ? question : ".", measure_.first_missing);
   }
 
-  // What is there instead of a file that a list names without its ending, or as another system writes paths.
+  // Looks for the file that a list names without its ending, or with another system's path separators.
   void look_beside(std::uint32_t row, const std::string& url) {
     const auto is_there = [&](const std::string& other) {
       try {
@@ -152,7 +152,7 @@ class Measurer {
     if (hint_.empty() && !is_utf8(path)) hint_ = "the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows";
   }
 
-  // A file whose name looks the same, but has other letters: large ones, or accents of another form of Unicode.
+  // Looks for a file whose name looks the same but differs in case or in the Unicode form of accents.
   void look_for_equal(const std::string& url) {
     namespace fs = std::filesystem;
     std::error_code error;
@@ -169,15 +169,15 @@ class Measurer {
     }
   }
 
-  // Walks through the rows, sorted by path, and the listing, which is, side by side. False: the storage lists no folders, as a
-  // web server, and the files are taken as they come.
+  // Walks through the rows, sorted by path, and the sorted listing in parallel. Returns false if the storage cannot list folders,
+  // as with a web server; the files are then accepted unchecked.
   bool look_up(const Rows& rows) {
     std::vector<std::string> paths;
     for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
     std::vector<std::size_t> order(rows.size());
     std::iota(order.begin(), order.end(), 0U);
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return paths[a] < paths[b]; });
-    Rows missing;  // such as "./a.jpg", which a listing names "a.jpg"
+    Rows missing;  // such as "./a.jpg", which a listing contains as "a.jpg"
     auto next = order.begin();
     try {
       storage_of(registry_, root_).list(root_, [&](const Storage::Object& object) {

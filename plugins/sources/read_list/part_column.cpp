@@ -20,7 +20,7 @@ bool is_named_after_parts(const std::string& column) {
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
-// "test", "2" of a fold, "False" of is_valid. Other words say something else, such as where an image is from.
+// "test", "2" for a fold, "False" for is_valid. Other words mean something else, such as an image's origin.
 bool is_part(const std::string& value) {
   constexpr std::string_view kDigits = "0123456789.";
   const std::string word = lower_case(value);
@@ -34,7 +34,7 @@ bool tells_parts(std::string_view text, const TableFormat& format, const std::st
     read_table(text, format, name, {column}, [&values](std::span<const Cell> cells) {
       if (values.size() <= kMostParts) values.insert(cells.front().text);
     });
-  } catch (const Error&) {  // a line of JSON that lacks it; what is wanted has been read before
+  } catch (const Error&) {  // a JSON line without it; the wanted columns were read before
     return false;
   }
   return values.size() > 1 && values.size() <= kMostParts && std::ranges::all_of(values, is_part);

@@ -1,4 +1,4 @@
-// Columns of a list that say which part of a data set a file belongs to, such as split, or is_valid of fastai.
+// Detects columns of a list that assign files to parts of a data set, such as split, or is_valid of fastai.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// The first of `columns` that is named so, that is not among those `used`, and that tells files apart. "": there is none.
+// The first of `columns` that has such a name, is not `used`, and distinguishes files; "" if none.
 std::string part_column(std::string_view text, const TableFormat& format, const std::string& name,
                         const std::vector<std::string>& columns, const std::vector<std::string>& used);
 

@@ -11,7 +11,6 @@
 #include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
-#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -20,7 +19,7 @@ namespace {
 
 constexpr const char* kNamesInFolder[] = {"metadata.csv", "metadata.tsv", "metadata.jsonl"};
 
-// A word that tools write where there is no value, and that is a class here; "": none of the classes is one.
+// A word that tools write for a missing value and that is a class here; "" if none.
 std::string no_value_of(const std::vector<std::string>& classes) {
   for (const char* word : {"nan", "NaN", "NAN", "<NA>", "NA", "N/A", "null", "NULL"}) {
     if (std::ranges::find(classes, word) != classes.end()) return word;
@@ -40,7 +39,7 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
   fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
 }
 
-// "": no column is listed twice.
+// "" if no column is listed twice.
 std::string listed_twice(const std::vector<std::string>& columns) {
   std::set<std::string> listed;
   for (const std::string& each : columns) {
@@ -57,7 +56,7 @@ std::vector<std::string> classes_used(const FileList& list) {
   return used;
 }
 
-// Postal codes and years: most of the numbers up to the largest are the label of no file.
+// Postal codes and years: most numbers up to the largest are not the label of any file.
 bool seem_values(const FileList& list, std::size_t used) {
   constexpr std::size_t kMany = 1000, kRare = 10;
   return list.classes.size() >= kMany && used * kRare <= list.classes.size() && list.classes.front() == "0" &&
@@ -67,33 +66,30 @@ bool seem_values(const FileList& list, std::size_t used) {
 }  // namespace
 
 void ReadList::describe(StageDescription<Params>& d) {
-  d.name("read_list").text("Reads the image files that a list names, with their labels or numbers.");
+  d.name("read_list").text("Reads the image files in a list, with their labels or numbers.");
   d.params.add("path", &Params::path)
       .required()
-      .text("the list: .csv, .tsv or .jsonl; or a folder with metadata.csv, metadata.tsv or metadata.jsonl in it");
-  d.params.add("root", &Params::root).text("what the list's paths are relative to; default: the list's folder");
-  d.params.add("format", &Params::format)
-      .choices({"auto", "csv", "tsv", "jsonl"})
-      .text("of the list; auto: by the end of its name");
+      .text("the list: .csv, .tsv or .jsonl; or a folder with metadata.csv, metadata.tsv or metadata.jsonl");
+  d.params.add("root", &Params::root).text("base folder of the list's paths; default: the list's folder");
+  d.params.add("format", &Params::format).choices({"auto", "csv", "tsv", "jsonl"}).text("list format; auto: by its extension");
   d.params.add("encoding", &Params::encoding)
       .choices({"utf-8", "cp1252"})
-      .text("of the list's text; cp1252 is that of Windows in Western Europe, and Latin-1 is nearly the same");
-  d.params.add("file", &Params::file).text("the column that names the files");
-  d.params.add("ending", &Params::ending)
-      .text("what is added to paths that do not end so, such as \".jpg\", for lists without endings");
+      .text("text encoding of the list; cp1252: Windows in Western Europe, nearly Latin-1");
+  d.params.add("file", &Params::file).text("column of file names");
+  d.params.add("ending", &Params::ending).text("appended to paths that lack it, such as \".jpg\"");
   d.params.add("label", &Params::label)
-      .text("the column of classes, by name or number; default \"label\", and none where `numbers` are asked for");
+      .text("class column, by name or number; default: \"label\", or none if `numbers` are given");
   d.params.add("labels", &Params::labels)
       .choices({"column", "none"})
-      .text("where classes come from: the column `label`; none: images have no class, and `classes` only names the network's");
-  d.params.add("numbers", &Params::numbers).text("columns of numbers that are to be predicted");
+      .text("source of classes: the column `label`; none: no classes, `classes` only names the network's");
+  d.params.add("numbers", &Params::numbers).text("columns of numbers to predict");
   d.params.add("classes", &Params::classes)
       .text(
-          "names and order of the classes, of which all labels are names, or all are positions; default: those in the list, "
-          "sorted bytewise, or as many as the numbers say");
-  d.params.add("columns", &Params::columns).text("names of the columns of a .csv or .tsv without a first row of names");
+          "names and order of the classes; labels are all names or all positions; default: the list's, sorted bytewise, or as "
+          "many as the numbers imply");
+  d.params.add("columns", &Params::columns).text("column names of a .csv or .tsv without a header row");
   d.params.add("join", &Params::join)
-      .text("lines that name the same file are one sample with as many rows of numbers (its class first): boxes, several labels");
+      .text("lines of the same file form one sample with as many rows of numbers (its class first): boxes, several labels");
   SourceParams::describe(d.params);
 }
 
@@ -124,7 +120,7 @@ ReadList::ReadList(const Params& params, const StageSite& site)
   if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
 
-// The list itself, where `path` is its folder.
+// The list itself if `path` is its folder.
 std::string ReadList::find_list() const {
   const Storage::Kind kind = storage_.look(path_);
   const bool named_as_list = ends_in(path_, {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"});
@@ -135,7 +131,7 @@ std::string ReadList::find_list() const {
       storage_.stat(url);
       return url;
     } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data || !is_absent(file_url_path(url))) throw;
+      if (!means_absent(error, url)) throw;
     }
   }
   fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
@@ -162,7 +158,8 @@ void ReadList::open() {
   if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
     run_->warn(fmt::format(
         "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
-        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252",
+        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252, with --predict --set "
+        "predict.read.encoding=cp1252",
         url));
   }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
@@ -179,7 +176,7 @@ void ReadList::open() {
   }
 }
 
-// A number that is the same for all files, of which one file says nothing, and numbers of which a loss becomes huge.
+// Warns of numbers that are equal for all files, and numbers that make a loss huge.
 void ReadList::warn_of_numbers(const std::string& url) const {
   constexpr float kHuge = 10'000;
   const std::size_t width = columns_.numbers.size(), all = list_.numbers.size();
@@ -203,7 +200,7 @@ void ReadList::warn_of_numbers(const std::string& url) const {
   }
 }
 
-// Where labels are probably not as they are meant.
+// Warns if labels are probably misread.
 void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
   if (!list_.doubt.empty()) run_->warn(fmt::format("'{}': {}", url, list_.doubt));

@@ -11,33 +11,32 @@
 
 namespace millrace {
 
-// A source of the image files that a list names, each with a label, with numbers to be predicted, or both.
+// A source of the image files in a list, each with a label, with numbers to predict, or both.
 //
 //   [train.read]
 //   stage = "read_list"
 //   path  = "data/birds/train.csv"     # file_name,label
 //                                      # images/1.jpg,wren
-// For regression, and for a folder as Hugging Face publishes it (metadata.csv, .tsv or .jsonl in it):
+// For regression, and for a Hugging Face folder (with metadata.csv, .tsv or .jsonl):
 //
 //   path    = "data/faces"
 //   numbers = ["x", "y"]
 //
-// Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
-// around fields left out, commas, semicolons or tabs between them, and decimal commas where these do not separate; .jsonl with an
-// object in each line. ending = ".jpg" is for lists that name files without it. Paths are relative to the list, or to `root`;
-// absolute paths and URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around
-// them, whose classes are sorted bytewise or stand in `classes`, or integers from 0 on: all of them alike, see
-// meaning_of_labels(). With labels = "none" images have no class.
+// Files: .csv and .tsv with column names in the first row (or in `columns`), optional double quotes, blanks around fields
+// ignored, commas, semicolons or tabs as separators, and decimal commas if these do not separate; .jsonl with an object in each
+// line. ending = ".jpg" is for lists that name files without it. Paths are relative to the list, or to `root`; absolute paths and
+// URLs stay unchanged. A file may occur more than once. Labels are names, trimmed, with classes sorted bytewise or given in
+// `classes`, or integers from 0 on: all of one kind, see meaning_of_labels(). With labels = "none" images have no class.
 //
-// With join = true, all lines that name the same file are one sample: each is a row of Sample::numbers, its class first where
-// there is a column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several
-// labels an image (label = "tag").
+// With join = true, all lines with the same file form one sample: each is a row of Sample::numbers, its class first if there is a
+// column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several labels per
+// image (label = "tag").
 //
-// Ports: out, SampleChunk. Indices count the rows; joined, the files in the order in which they are first named.
+// Ports: out, SampleChunk. Indices count the rows; if joined, the files in order of first occurrence.
 // Threading: read() may run on any number of threads. The list is read-only after open().
-// Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
-// that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
-// class without files, a file with two classes, and a column that tells parts apart (split): a warning.
+// Errors: an invalid list: ErrorKind::data with list, line and column; also if none of its files exists. A missing, empty or
+// unreadable file: a warning when the list is opened, ErrorKind::content when the file is read. A class without files, a file
+// with two classes, and a column of parts (split): a warning.
 class ReadList : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -64,7 +63,7 @@ class ReadList : public Source, public KnowsFileSizes {
   std::uint32_t numbers() const override {
     return static_cast<std::uint32_t>(columns_.numbers.size() + (columns_.join && columns_.label ? 1 : 0));
   }
-  bool has_rows() const override { return columns_.join && numbers() > 0; }  // else there is nothing to be joined but files
+  bool has_rows() const override { return columns_.join && numbers() > 0; }  // otherwise only files are joined
   std::size_t largest_encoded() const override { return measure_.largest; }
   std::uint32_t file_bytes(std::uint64_t index) const override { return measure_.bytes[index]; }
   bool is_missing(std::uint64_t index) const override { return std::ranges::binary_search(measure_.missing, index); }
@@ -81,12 +80,12 @@ class ReadList : public Source, public KnowsFileSizes {
 
   const Registry* registry_;
   RunServices* run_;
-  std::string path_, root_;  // root_ with a '/' at its end
+  std::string path_, root_;  // root_ ends with '/'
   std::string format_;
   bool is_cp1252_;
   ListColumns columns_;
   std::vector<std::string> header_, given_classes_;
-  Storage& storage_;  // of the list
+  Storage& storage_;  // the list's storage
   FileList list_;
   Measure measure_;
 };

@@ -19,7 +19,7 @@
 
 namespace millrace {
 
-// A storage as one behind a network: nothing is known at once, and requests are counted.
+// Simulates network storage: nothing is known without requests, which are counted.
 class Remote : public Storage {
  public:
   std::map<std::string, std::string> objects;

@@ -42,7 +42,7 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   EXPECT_EQ(error_of(params).message(),
             fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
   folder_.write("empty/metadata.jsonl", "");
-  std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // was meant, rather than the other
+  std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // this was meant rather than the other
   EXPECT_EQ(error_of(params).message(),
             fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which leads nowhere", params.path));
 }
@@ -55,7 +55,7 @@ TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
   EXPECT_EQ(samples(params), (Texts{"one:-1:", "two:-1:"}));
   params = list("file_name\n2.jpg\n1.jpg\n");
   params.labels = "none";
-  params.classes = {"cat", "dog"};  // of the network
+  params.classes = {"cat", "dog"};  // the network's
   EXPECT_EQ(samples(params), (Texts{"two:-1:", "one:-1:"}));
   EXPECT_EQ(opened(params)->classes(), params.classes);
   EXPECT_TRUE(run_.warnings().empty());
@@ -182,7 +182,7 @@ TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
                 "'dog' is a name");
 }
 
-// As polarities and years are, and as `pipeline-data split` writes folders of such names.
+// For polarities and years, and for folders with such names, which `pipeline-data split` writes.
 TEST_F(ReadListTest, IntegersAreNamesWhereClassesNameThem) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,10\n1.jpg,-1\n1.jpg,2\n1.jpg,-1\n");
@@ -324,12 +324,12 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
   remote_->objects.erase("net://b/x/c/1.jpg");
   opened(params);
   ASSERT_GE(run_.warnings().size(), 2U);
-  EXPECT_EQ(run_.warnings().rbegin()[1],  // after it: 2.jpg is of two classes
+  EXPECT_EQ(run_.warnings().rbegin()[1],  // after it: 2.jpg has two classes
             "1 of the 3 files in 'net://b/x/list.csv' cannot be read, and are bad samples; the first: net://b/x/list.csv:3: "
             "'net://b/x/c/1.jpg' does not exist");
 }
 
-// As a web server: its message says that lists name files one by one.
+// Like a web server: its message explains that lists name files one by one.
 TEST_F(ReadListTest, TakesFilesAsTheyComeWhereFoldersCannotBeListed) {
   remote_->objects = {{"net://b/x/list.csv", "file_name,label\nc/2.jpg,b\nc/1.jpg,a\n"}, {"net://b/x/c/1.jpg", "one"}};
   remote_->has_folders = false;
@@ -347,7 +347,7 @@ TEST_F(ReadListTest, TakesFilesAsTheyComeWhereFoldersCannotBeListed) {
 TEST_F(ReadListTest, ALocalListMayNameRemoteFiles) {
   remote_->objects = {{"net://b/1.jpg", "one"}};
   const auto source = opened(list("file_name,label\nnet://b/1.jpg,a\n"));
-  EXPECT_EQ(source->fingerprint(), 0U);  // their versions are not asked for
+  EXPECT_EQ(source->fingerprint(), 0U);  // their versions are not requested
   Sample sample;
   testkit::read(*source, 0, sample);
   EXPECT_EQ(testkit::text(sample.encoded), "one");
@@ -397,7 +397,7 @@ TEST_F(ReadListTest, TheListingsHashIsTheSameUnderAnotherRoot) {
   EXPECT_EQ(opened(list(text, "here/list.csv"))->listing_hash(), opened(list(text, "there/other.csv"))->listing_hash());
 }
 
-// As pandas (get_dummies), and %+e of C, write them.
+// As written by pandas (get_dummies) and C's %+e.
 TEST_F(ReadListTest, NumbersMayHaveASignAndBeTrueOrFalse) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   auto params = list("file_name,x,y\n1.jpg,+2.5E+00,True\n2.jpg,+.5,FALSE\n");

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 using OnRow = std::function<void(std::span<const Cell>)>;
 
-// The first few, joined; where a file is no list of columns, its first row can be of any length.
+// The first few, joined; the first row of a file that is not a table can have any length.
 std::string first_names(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 20, kLongest = 300;
   const auto count = static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
@@ -29,7 +29,7 @@ std::string first_names(const std::vector<std::string>& names) {
   return names.size() > kMost || text.size() > kLongest ? text.substr(0, kLongest) + " ..." : text;
 }
 
-// Which field each wanted column is.
+// The field index of each wanted column.
 std::vector<std::size_t> find_columns(const std::vector<std::string>& header, const std::vector<std::string>& wanted,
                                       const std::string& place) {
   std::vector<std::size_t> columns;
@@ -56,7 +56,7 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
   return columns;
 }
 
-// Cuts off the line that says so, as spreadsheets write it: "sep=;". 0: there is none.
+// Removes the line "sep=;" that spreadsheets write, and returns its separator; 0 if there is none.
 char take_separator_line(std::string_view& text) {
   if (!text.starts_with("sep=") || text.size() < 5) return 0;
   const char separator = text[4];
@@ -66,9 +66,9 @@ char take_separator_line(std::string_view& text) {
   return separator;
 }
 
-// A file may be called .csv and have semicolons, as spreadsheets write it where the comma is in numbers, or tabs. The separator
-// is the first one by which the columns that are wanted are in the first row, or it has as many columns as `format` names; else
-// the one that the format has. Blanks separate columns where `format` names them, as in "a/1.jpg 0".
+// A .csv file may use semicolons, which spreadsheets write with decimal commas, or tabs. The separator is the first one that
+// yields the wanted columns in the first row, or as many columns as `format` names; else the format's usual one. Blanks separate
+// columns if `format` names them, as in "a/1.jpg 0".
 char separator_of(std::string_view text, char usual, const TableFormat& format, const std::vector<std::string>& wanted) {
   for (const char separator : {usual, ',', ';', '\t', '|', ' '}) {
     if (separator == ' ' && format.header.empty()) continue;
@@ -79,7 +79,7 @@ char separator_of(std::string_view text, char usual, const TableFormat& format, 
     };
     try {
       if (!reader.next(fields)) return usual;
-    } catch (const Error&) {  // a quote that this separator has in the middle of a field
+    } catch (const Error&) {  // with this separator, a quote is in the middle of a field
       continue;
     }
     const bool fits =
@@ -103,13 +103,13 @@ std::vector<std::string> read_columns(std::string_view text, char usual, const T
   std::vector<Cell> cells(columns.size());
   const auto is_blank = [](const CsvReader::Field& field) { return field.text.empty(); };
   while (reader.next(fields)) {
-    if (fields.size() > 1 && std::all_of(fields.begin(), fields.end(), is_blank)) continue;  // as spreadsheets end their tables
+    if (fields.size() > 1 && std::all_of(fields.begin(), fields.end(), is_blank)) continue;  // as in spreadsheets
     if (fields.size() != header.size()) {
       fail(ErrorKind::data, "{}:{}: {} column{} instead of {}", name, fields.front().line, fields.size(),
            fields.size() == 1 ? "" : "s", header.size());
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      const CsvReader::Field& field = fields[columns[i]];  // which may be wanted twice, as a label and as a number
+      const CsvReader::Field& field = fields[columns[i]];  // may be wanted twice, as a label and as a number
       cells[i] = {field.text, field.line, field.column, separator};
     }
     row(cells);
@@ -172,7 +172,7 @@ std::vector<std::string> read_json_lines(std::string_view text, const std::strin
   return keys;
 }
 
-// Other programs' files by the name of a list. UTF-16 without its mark has a zero in each letter of English.
+// Detects other programs' files with the name of a list. UTF-16 without its mark has a zero in each English letter.
 void require_text(std::string_view text, const std::string& name) {
   constexpr std::size_t kLooked = 4096;
   const std::string_view begin = text.substr(0, kLooked);
@@ -185,7 +185,7 @@ void require_text(std::string_view text, const std::string& name) {
   if (has_mark || (zeros > 0 && 3 * zeros >= begin.size())) fail(ErrorKind::data, "'{}' is UTF-16: save it as UTF-8", name);
 }
 
-// Windows-1252 as UTF-8: Latin-1 but for 0x80 to 0x9f, of which five are no characters.
+// Converts Windows-1252 to UTF-8: Latin-1 except 0x80 to 0x9f, of which five are undefined.
 std::string text_of_cp1252(std::string_view bytes) {
   constexpr std::array<std::uint16_t, 32> kSpecial = {0x20ac, 0x81,   0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021,
                                                       0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0x8d,   0x017d, 0x8f,

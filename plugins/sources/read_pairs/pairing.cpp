@@ -20,12 +20,12 @@ namespace millrace {
 namespace {
 
 struct File {
-  std::string stem;  // what the partner's is, too
+  std::string stem;  // equals the partner's
   Storage::Object object;
 };
 using ByStem = std::map<std::string, Storage::Object>;
 
-// "day/1.png" without the folder "rgb" of "day/rgb/1.png"; false when the path has no such folder.
+// "day/1.png" without the folder "rgb" of "day/rgb/1.png"; false if the path has no such folder.
 bool take_folder(std::string& path, const std::string& folder) {
   if (folder.empty()) return true;
   const std::string inside = "/" + folder + "/", whole = "/" + path;
@@ -43,7 +43,7 @@ bool take_suffix(std::string& stem, const std::string& suffix) {
 
 class Lister {
  public:
-  // `other`: the suffix of names that are the other folder's, where both are one.
+  // `other`: the suffix of the other folder's names, if both are one folder.
   Lister(const PairingFolder& folder, const PairingRule& rule, std::string other, LeavesOut& leaves_out)
       : folder_(folder), rule_(rule), other_(std::move(other)), leaves_out_(leaves_out) {}
 
@@ -89,7 +89,7 @@ class Lister {
   const PairingRule& rule_;
   const std::string other_;
   LeavesOut& leaves_out_;
-  std::size_t others_ = 0;  // files that are no images
+  std::size_t others_ = 0;  // files that are not images
   std::string other_file_;  // the first
 };
 
@@ -98,8 +98,7 @@ bool is_jpeg(const Storage::Object& object) {
   return kJpeg.match(object.name);
 }
 
-// Images and their targets in one folder, told apart by their endings alone: x.jpg is a photograph, and x.png beside it, without
-// loss, what belongs to it.
+// Images and targets in one folder, distinguished by their endings alone: x.jpg is a photograph, and x.png (lossless) its target.
 void part_by_endings(std::vector<File>& images, std::vector<File>& targets) {
   std::set<std::string> photographs, others;
   for (const File& file : images) (is_jpeg(file.object) ? photographs : others).insert(file.stem);
@@ -126,7 +125,8 @@ bool any_pairs(const ByStem& images, const ByStem& targets) {
   return std::any_of(images.begin(), images.end(), [&](const auto& image) { return targets.contains(image.first); });
 }
 
-// What all names end in, from a '_', '-' or '.' on: "_left" and "_000019_left", the shortest first. The first one is nothing.
+// The common endings of all names, from a '_', '-' or '.' on: "_left" and "_000019_left", the shortest first. The first one is
+// empty.
 std::vector<std::string> common_endings(const std::vector<File>& files) {
   constexpr std::size_t kMost = 5;
   std::string common = files.front().stem.substr(files.front().stem.rfind('/') + 1);  // npos + 1 is 0
@@ -135,7 +135,7 @@ std::vector<std::string> common_endings(const std::vector<File>& files) {
     common.erase(0, static_cast<std::size_t>(same.first.base() - common.begin()));
   }
   std::vector<std::string> endings(1);
-  if (files.size() == 1) return endings;  // all of its name would be one
+  if (files.size() == 1) return endings;  // its whole name would be one
   for (std::size_t end = common.npos; endings.size() < kMost; --end) {
     end = common.find_last_of("_-.", end);
     if (end == common.npos) break;
@@ -147,7 +147,7 @@ std::vector<std::string> common_endings(const std::vector<File>& files) {
 
 std::string shortened(const std::string& stem, const std::string& ending) { return stem.substr(0, stem.size() - ending.size()); }
 
-// Whether an image has a partner where these endings do not count.
+// True if an image has a partner when these endings are ignored.
 bool pairs_without(const std::vector<File>& images, const std::string& of_image, const std::vector<File>& targets,
                    const std::string& of_target) {
   std::unordered_set<std::string> stems;
@@ -160,7 +160,7 @@ struct Suffixes {
   std::string image, target;
 };
 
-// Endings without which files pair; none where there are no such.
+// Endings without which files pair; empty if there are none.
 Suffixes find_suffixes(const std::vector<File>& images, const std::vector<File>& targets) {
   for (const std::string& of_image : common_endings(images)) {
     for (const std::string& of_target : common_endings(targets)) {
@@ -185,7 +185,7 @@ void take(Pairing& pairs, const Storage::Object& object) {
   pairs.fingerprint = combine(pairs.fingerprint, fingerprint_of(object));
 }
 
-// Moves what belongs together into `pairs`.
+// Moves matching files into `pairs`.
 void match(const ByStem& of_images, ByStem& of_targets, const PairingFolder& images, const PairingFolder* targets,
            Pairing& pairs) {
   std::vector<const ByStem::value_type*> in_order;

@@ -1,4 +1,4 @@
-// Files of two folders, matched by their names.
+// Files of two folders, matched by name.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace millrace {
 
-// Pairs in the bytewise order of the images' names.
+// Pairs, sorted bytewise by the images' names.
 struct Pairing {
   PathList images, targets;          // below their folders; without targets the second is empty
-  std::vector<std::uint32_t> bytes;  // of the images: saturated_size()
-  std::size_t largest = 0;           // bytes of the largest pair
+  std::vector<std::uint32_t> bytes;  // image sizes: saturated_size()
+  std::size_t largest = 0;           // size of the largest pair in bytes
   std::uint64_t fingerprint = 1;
   std::vector<std::string> left_out;   // files without a partner, as URLs, images first
-  LeftOut not_images;                  // files that seem to be images, and whose ending is none of those asked for
-  std::vector<std::string> not_found;  // names of the list that no image has
-  std::string unused_patterns;         // of leave_out, for a warning; empty: each fits something
-  std::string assumed;                 // which endings of names were taken for suffixes that nothing named; empty: none
+  LeftOut not_images;                  // apparent images whose ending is not wanted
+  std::vector<std::string> not_found;  // listed names without an image
+  std::string unused_patterns;         // unused leave_out patterns, for a warning; empty if all match
+  std::string assumed;                 // name endings taken for suffixes without being given; empty: none
 
   std::size_t memory() const { return images.memory() + targets.memory() + bytes.capacity() * sizeof(std::uint32_t); }
 };
@@ -29,23 +29,22 @@ struct Pairing {
 struct PairingFolder {
   Storage& storage;
   std::string url;
-  std::string suffix;  // of names, before their extension, that the other folder's names do not have
-  std::string folder;  // of paths, that the other folder's paths do not have: "rgb" of "day/rgb/1.png"
+  std::string suffix;  // suffix of names, before the extension, that the other folder's names lack
+  std::string folder;  // part of paths that the other folder's paths lack: "rgb" of "day/rgb/1.png"
 };
 
 struct PairingRule {
   Extensions extensions;
   std::vector<std::string> leave_out;  // patterns of paths below both folders
-  bool by_name = false;                // wherever files lie, their names alone tell who belongs together
-  bool finds_suffixes = true;          // where no name pairs as it is written
+  bool by_name = false;                // only names match, whatever folder files lie in
+  bool finds_suffixes = true;          // used if no name pairs as written
   std::set<std::string> listed;        // names, without suffix and extension; empty: all
 };
 
-// An image and its partner have the same path below their folders, but for suffix, extension and `folder`. Where not one image
-// has a partner, and all names of a folder have one ending, such as "_leftImg8bit", that is taken for its suffix, if no suffix is
-// given. In one folder without suffixes, x.jpg is the image and x.png its target. Files that are not among the listed ones are
-// not looked at. Throws ErrorKind::data when there is no image, or when two files of one folder have the same name but for the
-// extension.
+// An image and its partner have the same path below their folders, except for suffix, extension and `folder`. If no image has a
+// partner, no suffix is given, and all names of a folder share an ending such as "_leftImg8bit", it becomes the suffix. In one
+// folder without suffixes, x.jpg is the image and x.png its target. Files that are not listed are ignored. Throws ErrorKind::data
+// if there is no image, or if two files of one folder differ only in the extension.
 Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule);
 
 }  // namespace millrace

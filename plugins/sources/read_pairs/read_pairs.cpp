@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint8_t kIgnored = 255;
 
-// Which class each id of a label image is.
+// Maps the ids of label images to classes.
 TargetSpec class_target(const ReadPairs::Params& params) {
   TargetSpec target;
   target.kind = TargetSpec::Kind::classes;
@@ -68,7 +68,7 @@ TargetSpec target_of(const ReadPairs::Params& params) {
   return target;
 }
 
-// In small letters, so that equal colours are equal texts.
+// In lower case, so that equal colours are equal texts.
 std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes) {
   std::vector<std::string> colours;
   for (std::size_t number = 0; number < classes.size(); ++number) {
@@ -96,7 +96,7 @@ void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
-// The names in the lines of a list, with or without the extension of an image.
+// The names in a list, with or without an image's extension.
 std::set<std::string> listed_names(Storage& storage, const std::string& url, const Extensions& extensions) {
   ByteBuffer bytes;
   storage.read(url, bytes);
@@ -120,54 +120,50 @@ void refuse_choices_by_class(const SourceParams& sampling) {
 }  // namespace
 
 void ReadPairs::describe(StageDescription<Params>& d) {
-  d.name("read_pairs").text("Reads images with the label images, or the images to be reproduced, that belong to them.");
-  d.params.add("images", &Params::images).required().text("the folder of the images; a path or a URL");
+  d.name("read_pairs").text("Reads images with their label or target images.");
+  d.params.add("images", &Params::images).required().text("folder of the images; a path or a URL");
   d.params.add("labels", &Params::labels)
-      .text("the folder of what belongs to them, under the same names; without it each image is its own target");
+      .text("folder of their labels or targets, under the same names; without it, each image is its own target");
   d.params.add("target", &Params::target)
       .choices({"auto", "classes", "image"})
-      .text("what `labels` holds: class numbers, or images to be reproduced; auto: class numbers where there are `labels`");
+      .text("content of `labels`: class numbers, or target images; auto: class numbers if there are `labels`");
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
       .text(
-          "a target has so many times its image's height and width: super-resolution. Images that are their own targets are made "
-          "smaller by "
-          "`shrink` of decode_image");
+          "target size relative to its image's: super-resolution. If images are their own targets, `shrink` of decode_image "
+          "shrinks the input");
   d.params
       .add_list("classes", &Params::classes,
                 [](ParamSet<Class>& c) {
-                  c.add("name", &Class::name).required().text("of the class");
-                  c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
+                  c.add("name", &Class::name).required().text("class name");
+                  c.add("ids", &Class::ids).range(0, 255).text("its values in label images; default: its position in the list");
                   c.add("colour", &Class::colour)
                       .text(
-                          "its colour in label images in RGB, or with a palette where no class has `ids`, and in pictures of "
-                          "classes, \"#rrggbb\"; all have one, or none");
+                          "\"#rrggbb\": its colour in RGB label images, in palettes if no class has `ids`, and in pictures; for "
+                          "all classes or none");
                 })
-      .text("in the order in which the network numbers them");
-  d.params.add("ignored", &Params::ignored)
-      .range(0, 255)
-      .text("values in the label images that count nowhere; so do unnamed ones");
-  d.params.add("suffix", &Params::suffix)
-      .text("what names in `labels` have before their extension, and names in `images` have not");
+      .text("classes, in the network's order");
+  d.params.add("ignored", &Params::ignored).range(0, 255).text("label values to ignore; unnamed ones are ignored too");
+  d.params.add("suffix", &Params::suffix).text("suffix of names in `labels`, before the extension, that `images` lack");
   d.params.add("image_suffix", &Params::image_suffix)
       .text(
-          "what names in `images` have before their extension, and names in `labels` have not; default: where no image has a "
-          "partner, what all names end in");
+          "suffix of names in `images`, before the extension, that `labels` lack; default: if no image has a partner, their "
+          "common one");
   d.params.add("image_folder", &Params::image_folder)
-      .text("a folder in the images' paths that those of their labels do not have: \"rgb\" of day/rgb/1.png");
-  d.params.add("label_folder", &Params::label_folder).text("the same of the labels' paths: \"mask\" of day/mask/1.png");
+      .text("a folder in image paths that label paths lack: \"rgb\" in day/rgb/1.png");
+  d.params.add("label_folder", &Params::label_folder)
+      .text("a folder in label paths that image paths lack: \"mask\" in day/mask/1.png");
   d.params.add("list", &Params::list)
       .text(
-          "a file with a name in each line, as in PASCAL VOC's ImageSets: these images alone are read; names are without suffix, "
-          "and with or without extension");
+          "file with a name per line, as in PASCAL VOC's ImageSets: reads only these images; names without suffix, extension "
+          "optional");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
-      .text("what an image and its partner have in common: the path below their folders, or the name alone");
-  d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or left out");
-  d.params.add("extensions", &Params::extensions)
-      .text("which files are images; upper and lower case are the same, and jpeg is .jpe and .jfif as well");
+      .text("what pairs an image with its partner: the path below their folders, or the name alone");
+  d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or skipped");
+  d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("leave_out", &Params::leave_out)
-      .text("files and folders that are not read, by their path below `images` and `labels`; * and ? as in read_folder");
+      .text("files and folders to skip, by path below `images` and `labels`; * and ? as in read_folder");
   SourceParams::describe(d.params);
 }
 
@@ -247,7 +243,7 @@ void ReadPairs::judge_names_without_a_file() const {
   if (run_ != nullptr) run_->warn(found);
 }
 
-// Colours tell classes apart in label images in RGB.
+// Colours distinguish classes in RGB label images.
 std::uint64_t ReadPairs::fingerprint() const {
   std::uint64_t fingerprint = pairs_.fingerprint;
   for (const std::string& colour : colours_) fingerprint = combine(fingerprint, hash_text(colour));
@@ -281,6 +277,4 @@ void ReadPairs::read(Sample& sample) {
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("read_pairs", "1.0", "Images with label images, or with images to be reproduced.") {
-  registry.add_stage<millrace::ReadPairs>();
-}
+MILLRACE_PLUGIN("read_pairs", "1.0", "Images with label or target images.") { registry.add_stage<millrace::ReadPairs>(); }

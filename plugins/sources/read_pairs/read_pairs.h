@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// A source of images that stand beside another image: an image of class numbers (segmentation), or one that the network is to
-// reproduce (denoising, super-resolution), which may be the image itself.
+// A source of images with target images: class numbers (segmentation), or an image that the network must reproduce (denoising,
+// super-resolution), possibly the image itself.
 //
 //   [train.read]
 //   stage   = "read_pairs"
@@ -23,19 +23,19 @@ namespace millrace {
 //   classes = [{ name = "sky", ids = [0], colour = "#808080" }, { name = "building", ids = [1, 4], colour = "#800000" }]
 //   ignored = [11]
 //
-// The n-th class is number n to the network, whatever its ids in the label images; a class without `ids` has its own number as
-// id. Its colour is for pictures of classes, such as those of `write_masks`. Ids that no class has count nowhere, as do those in
-// `ignored` (which says so, and lets a mistake be found). Without `labels` each image is its own target, and with target =
-// "image" the other folder holds images too:
+// The n-th class is the network's class n, whatever its ids in the label images; a class without `ids` uses its number as id. Its
+// colour is for pictures of classes, such as those of `write_masks`. Ids without a class are ignored, like those in `ignored`
+// (which declares them, so that mistakes are found). Without `labels` each image is its own target, and with target = "image" the
+// other folder holds images too:
 //
 //   images = "data/noisy"
 //   labels = "data/clean"
 //   target = "image"
 //
-// For super-resolution what belongs to an image is larger: target_scale = 2 says that each target has twice the height and width
-// of its image. An image that is its own target is made smaller when it is decoded (`shrink` of decode_image).
+// For super-resolution targets are larger: with target_scale = 2 each target has twice the height and width of its image. An
+// image that is its own target is shrunk when decoded (`shrink` of decode_image).
 //
-// Cityscapes, as it is unpacked:
+// Cityscapes as unpacked:
 //
 //   images       = "leftImg8bit/train"   # aachen/aachen_000000_000019_leftImg8bit.png
 //   labels       = "gtFine/train"        # aachen/aachen_000000_000019_gtFine_labelIds.png
@@ -51,9 +51,8 @@ namespace millrace {
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
-// Errors: a file without a partner, or a listed name without a file (unless `unpaired` is "skip"; then a warning), two files of
-// one name, no image: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is
-// read.
+// Errors: a file without a partner, or a listed name without a file (unless `unpaired` is "skip"; then a warning), two files with
+// one name, no image: ErrorKind::data. An empty or missing file, or a dangling link: ErrorKind::content when it is read.
 class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Class {
@@ -99,14 +98,14 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
   void judge_names_without_a_file() const;
 
   RunServices* run_;
-  std::string table_;  // of its keys: "train.read"
+  std::string table_;  // the source's table: "train.read"
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
   PairingRule rule_;
-  Storage* list_storage_ = nullptr;  // null: there is no list
+  Storage* list_storage_ = nullptr;  // null if there is no list
   std::string list_;
   bool skip_unpaired_;
-  std::string image_root_, target_root_;  // with a '/' at their ends
+  std::string image_root_, target_root_;  // end with '/'
   std::vector<std::string> classes_, colours_;
   TargetSpec target_;
   std::set<std::int64_t> ignored_;  // by name

@@ -194,7 +194,7 @@ TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
   }
 }
 
-// As PASCAL VOC has it: the folders hold all parts, and images without masks.
+// As in PASCAL VOC: the folders contain all parts, and images without masks.
 TEST_F(ReadPairsTest, ReadsWhatAListNamesAlone) {
   for (const char* name : {"images/c.jpg", "images/d.jpg", "labels/d.png"}) folder_.write(name, name);
   folder_.write("parts/train.txt", "d\r\n\n  b/1  \n");
@@ -227,7 +227,7 @@ TEST_F(ReadPairsTest, NamesWhatAListHasAndNoFolder) {
   EXPECT_NE(std::string(error_of(listed).what()).find("list: '" + *listed.list + "' does not exist"), std::string::npos);
 }
 
-// As Cityscapes has it: both names have an ending, and beside the label images lie others.
+// As in Cityscapes: both names have an ending, and other files are next to the label images.
 TEST_F(ReadPairsTest, BothNamesMayHaveASuffix) {
   for (const char* name : {"left/x/1_left.png", "left/x/2_left.png", "fine/x/1_fine_ids.png", "fine/x/2_fine_ids.png",
                            "fine/x/1_fine_color.png", "fine/x/2_fine_color.png"})
@@ -240,7 +240,7 @@ TEST_F(ReadPairsTest, BothNamesMayHaveASuffix) {
   const Texts expected{"left/x/1_left.png|fine/x/1_fine_ids.png", "left/x/2_left.png|fine/x/2_fine_ids.png"};
   EXPECT_EQ(samples(pairs), expected);
   EXPECT_TRUE(run_.warnings().empty());
-  pairs.image_suffix = "";  // all names end so, and no name pairs as it is written
+  pairs.image_suffix = "";  // all names have this ending, and none pairs as written
   EXPECT_EQ(samples(pairs), expected);
   EXPECT_EQ(run_.warnings().back(),
             fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": say so in [train.read]", pairs.images,

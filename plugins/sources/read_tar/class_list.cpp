@@ -5,7 +5,6 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -17,14 +16,14 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
   try {
     storage.read(url, bytes);
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data && is_absent(file_url_path(url))) return {};  // there is none
+    if (means_absent(error, url)) return {};  // there is none
     throw;
   }
   std::vector<std::string> names;
   std::map<std::string, std::size_t> known;  // with their lines
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  text = text.substr(0, text.find_last_not_of("\r\n") + 1);  // npos + 1 is 0: blank lines at the end name nothing
+  text = text.substr(0, text.find_last_not_of("\r\n") + 1);  // npos + 1 is 0; ignores blank lines at the end
   while (!text.empty()) {
     const std::string line = utf8_text(next_line(text));
     const std::size_t number = names.size() + 1;

@@ -1,4 +1,4 @@
-// The names of classes that lie beside shards.
+// Class names in a file next to shards.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// The lines of classes.txt beside the shards, as `pipeline-data pack` writes it: names by label. Empty where there is none.
-// Throws ErrorKind::data for an empty line, a duplicate name, and where two of these files differ; with `may_differ` they are
-// then as good as none.
+// The lines of classes.txt next to the shards, as `pipeline-data pack` writes it: names by label. Empty if there is none. Throws
+// ErrorKind::data for an empty line, a duplicate name, and if two of these files differ; with `may_differ`, differing files are
+// ignored instead.
 std::vector<std::string> listed_classes(const std::vector<Shard>& shards, bool may_differ);
 
 }  // namespace millrace

@@ -16,14 +16,14 @@ namespace millrace {
 
 namespace {
 
-constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // of a .cls or .json member
-constexpr std::uint64_t kFormat = 5;                             // to be raised when the same shard gives another index
+constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // for a .cls or .json member
+constexpr std::uint64_t kFormat = 5;                             // must be increased when the same shard yields another index
 
 enum class Role { none, image, label, json, target };
 
 struct NameParts {
   std::string_view key;
-  std::string extension;  // in small letters
+  std::string extension;  // in lower case
 };
 
 NameParts split_name(std::string_view name, bool last_dot) {
@@ -71,7 +71,7 @@ class Builder {
   };
   struct Waiting {
     PassedOver::Reason reason;
-    bool is_word;  // what follows the key begins with a letter
+    bool is_word;  // the part after the key begins with a letter
     std::string name;
   };
 
@@ -92,7 +92,7 @@ class Builder {
     return Role::none;
   }
 
-  // An image that has no place in the sample waits until all members of its key are known.
+  // An image without a place in the sample waits until all members of its key are known.
   void pass_over(const TarMember& member, std::string_view extension) {
     if (member.kind != TarMember::Kind::file) return;
     const std::size_t dot = extension.rfind('.') + 1;  // npos + 1 is 0
@@ -102,8 +102,8 @@ class Builder {
     waiting_.push_back({dot > 0 ? PassedOver::dots : PassedOver::other_images, is_word, member.name});
   }
 
-  // 000017.depth.png and 000017.webp beside 000017.jpg are its companions; 000017.1.jpg is another image, and without an image
-  // they all are.
+  // 000017.depth.png and 000017.webp are companions of 000017.jpg; 000017.1.jpg is another image. Without an image, all are other
+  // images.
   void settle() {
     const bool has_image = open_ && key_ == group_ && sample_.image.offset != 0;
     const bool has_label = open_ && key_ == group_ && (taken_ & (bit(Role::label) | bit(Role::json))) != 0;
@@ -173,7 +173,7 @@ class Builder {
   }
 
   void check_keys() {
-    if (ascending_) return;  // then no key can come twice
+    if (ascending_) return;  // then keys are unique
     std::stable_sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key < b.key; });
     const auto twice =
         std::adjacent_find(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key == b.key; });
@@ -187,14 +187,14 @@ class Builder {
   Window& shard_;
   const IndexSettings& settings_;
   IndexWriter writer_;
-  IndexWriter::Sample sample_;  // of key_, while open_
+  IndexWriter::Sample sample_;  // the sample of key_, while open_
   std::string key_;
   bool open_ = false;
-  std::string group_;  // the key of the last member that had one
+  std::string group_;  // the key of the last member with one
   std::vector<Waiting> waiting_;
   PassedOver passed_over_;
   unsigned taken_ = 0;       // roles, as bits
-  std::size_t numbers_ = 0;  // of each sample
+  std::size_t numbers_ = 0;  // per sample
   std::vector<Seen> seen_;
   bool ascending_ = true;
 };

@@ -26,11 +26,11 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// The largest index that is read. What it says of a sample is shorter than what the shard has of it; only numbers may be twice as
-// long as their text.
+// The largest index to read. An index entry is shorter than the sample's members in the shard; only numbers may be twice as long
+// as their text.
 std::uint64_t most_bytes(const Shard& shard) { return 2 * shard.bytes + (std::uint64_t{1} << 20U); }
 
-// Nothing when there is no such file, or it cannot be read, or it has more than `most` bytes.
+// Empty if the file is missing, unreadable, or larger than `most` bytes.
 std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path, std::uint64_t most) {
   const File file(std::fopen(path.c_str(), "rb"));
   std::error_code error;
@@ -41,7 +41,7 @@ std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path, std::ui
   return bytes;
 }
 
-// Under a hidden name first: listings pass it over, and no one sees half a file. False, with errno, when it cannot be written.
+// Writes under a hidden name first: listings skip it, and no reader sees a partial file. Returns false, with errno, on failure.
 bool write_file(const fs::path& path, std::span<const std::uint8_t> bytes) {
   static std::atomic<unsigned> number{0};
   const fs::path temporary = path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), getpid(), number++);
@@ -62,7 +62,7 @@ IndexStore::IndexStore(IndexSettings settings, std::function<void(const std::str
 
 std::vector<fs::path> IndexStore::places(const Shard& shard) const {
   std::vector<fs::path> paths;
-  if (shard.version.empty()) return paths;  // another shard may have as many bytes, which are a multiple of 10,240
+  if (shard.version.empty()) return paths;  // another shard may have the same size, which is a multiple of 10,240
   std::string name = shard.url;
   if (url_scheme(shard.url) == "file") {
     name = file_url_path(name);
@@ -85,7 +85,7 @@ TarIndex IndexStore::open(const Shard& shard) const {
     try {
       return {std::move(*bytes), key};
     } catch (const Error&) {
-      // of another version, or damaged: it is made again
+      // has another version, or is damaged: it is rebuilt
     }
   }
   Window window(

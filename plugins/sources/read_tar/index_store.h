@@ -1,4 +1,4 @@
-// Where indices are kept between runs.
+// Stores indices between runs.
 #pragma once
 
 #include <filesystem>
@@ -11,20 +11,20 @@
 
 namespace millrace {
 
-// The index of a shard lies beside it, as <shard>.index; where that cannot be written, or the shard is no local file, in the
-// folder "tar" of the user's cache (millrace/util/cache_folder.h). That of a shard without a version is not kept. It is made when
-// there is none, or one that is damaged, of another version of the shard or of other settings. Thread-safe: files appear whole,
-// under their names, or not at all.
+// The index of a shard is next to it, as <shard>.index; if that is not writable or the shard is not a local file, it is in the
+// folder "tar" of the user's cache (millrace/util/cache_folder.h). A shard without a version has no stored index. An index is
+// rebuilt if it is missing, damaged, or made for another version of the shard or other settings. Thread-safe: files appear
+// complete or not at all.
 class IndexStore {
  public:
-  // `cannot_keep` is told why an index is neither here nor there, and has to be made again by the next run.
+  // `cannot_keep` is called with the reason if an index cannot be stored and the next run must rebuild it.
   IndexStore(IndexSettings settings, std::function<void(const std::string&)> cannot_keep);
 
   // REQUIRES: shard.known.
   TarIndex open(const Shard& shard) const;
 
  private:
-  std::vector<std::filesystem::path> places(const Shard& shard) const;  // the best one first
+  std::vector<std::filesystem::path> places(const Shard& shard) const;  // best first
 
   IndexSettings settings_;
   std::function<void(const std::string&)> cannot_keep_;

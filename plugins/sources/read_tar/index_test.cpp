@@ -145,7 +145,7 @@ std::string load_error(std::vector<std::uint8_t> bytes, const IndexKey& key = kK
   return "";
 }
 
-// As a file whose writer meant it.
+// A file with valid checksums.
 std::vector<std::uint8_t> sealed(std::vector<std::uint8_t> bytes) {
   const std::uint64_t checksum = hash_bytes(bytes.data() + 16, bytes.size() - 16);
   std::memcpy(bytes.data() + 8, &checksum, 8);
@@ -198,7 +198,7 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
   EXPECT_EQ(with(64, 0xffffffff), "the index is damaged: its counts make no sense");
 }
 
-// ---- where it is kept ----
+// ---- storage ----
 
 class KeepIndex : public testing::Test {
  protected:
@@ -226,7 +226,7 @@ TEST_F(KeepIndex, LiesBesideTheShardAndSparesReadingItAgain) {
   EXPECT_EQ(storage_.read_bytes, before);
 }
 
-// As some web servers have it. Another archive of as many bytes would be read by the index of this one.
+// As with some web servers. Otherwise another archive of the same size would be read by this one's index.
 TEST_F(KeepIndex, OfAShardWithoutAVersionIsMadeEachTime) {
   const auto opened = [&](const std::string& archive) {
     Shard without = shard(folder_.write("x.tar", archive));
@@ -263,14 +263,14 @@ TEST_F(KeepIndex, IsMadeAnewWhenItIsDamaged) {
 TEST_F(KeepIndex, IsMadeAnewWhenItIsLongerThanAnyIndexOfTheShard) {
   const std::string url = folder_.write("x.tar", archive_);
   folder_.write("x.tar.index", "");
-  std::filesystem::resize_file(folder_ / "x.tar.index", std::uintmax_t{1} << 40U);  // it has holes, and takes no room on the disk
+  std::filesystem::resize_file(folder_ / "x.tar.index", std::uintmax_t{1} << 40U);  // sparse: takes no space on the disk
   EXPECT_EQ(open(url).size(), 1U);
   EXPECT_LT(std::filesystem::file_size(folder_ / "x.tar.index"), 1000U);
 }
 
 TEST_F(KeepIndex, GoesToTheCacheFolderWhereItCannotLieBesideTheShard) {
   const std::string url = folder_.write("x.tar", archive_);
-  std::filesystem::create_directories(folder_ / "x.tar.index/in_the_way");  // also keeps out somebody who may write everywhere
+  std::filesystem::create_directories(folder_ / "x.tar.index/in_the_way");  // blocks even a user who may write everywhere
   EXPECT_EQ(open(url).size(), 1U);
   const std::vector<std::string> names = folder_.names();
   ASSERT_EQ(names.size(), 2U);

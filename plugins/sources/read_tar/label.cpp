@@ -18,7 +18,7 @@ Label label_of_number(std::int64_t number) {
   return {Label::Kind::number, static_cast<std::int32_t>(number), {}};
 }
 
-// The field of the object; null where there is none.
+// The object's field; null if missing.
 Json field_of(std::span<const std::uint8_t> json, const std::string& field) {
   Json object = Json::parse(json.begin(), json.end(), nullptr, false);
   if (!object.is_object()) return {};
@@ -29,7 +29,7 @@ Json field_of(std::span<const std::uint8_t> json, const std::string& field) {
 }  // namespace
 
 Label label_of_text(std::string_view text) {
-  constexpr std::string_view kMark = "\xef\xbb\xbf";  // some editors begin UTF-8 with it
+  constexpr std::string_view kMark = "\xef\xbb\xbf";  // some editors begin UTF-8 with this mark
   if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
   const std::size_t first = text.find_first_not_of(kSpace);
   if (first == text.npos) return {Label::Kind::unreadable, 0, "no text"};
@@ -49,7 +49,7 @@ Label label_of_text(std::string_view text) {
 
 Label label_of_json(std::span<const std::uint8_t> json, const std::string& field) {
   const Json value = field_of(json, field);
-  if (value.is_number()) {  // pandas writes integers with a point where some are missing
+  if (value.is_number()) {  // pandas writes integers with a decimal point if some are missing
     const double number = value.get<double>();
     const bool is_label = number >= 0 && number <= kLargestLabel && number == std::floor(number);
     if (!is_label) return {Label::Kind::unreadable, 0, value.dump()};

@@ -1,4 +1,4 @@
-// What shards hold and is not read, and paths that look like patterns.
+// Members that shards contain but that are not read, and paths that look like patterns.
 #include "read_tar_fixture.h"
 
 namespace millrace {
@@ -23,7 +23,7 @@ TEST_F(ReadTarTest, ImagesThatAreNoSamplesAreCounted) {
       ".jpg, "
       ".jpeg, .png, '2.webp'; key_ends = \"last-dot\" reads names up to their last dot",
       folder_.path().string());
-  for (int round = 0; round < 2; ++round) {  // the second one from the index that the first one kept
+  for (int round = 0; round < 2; ++round) {  // the second one uses the index kept by the first one
     EXPECT_EQ(opened({})->size(), 1U);
     EXPECT_EQ(run_.warnings(), Texts(static_cast<std::size_t>(round) + 1, left_out));
   }
@@ -45,7 +45,7 @@ TEST_F(ReadTarTest, WithoutASampleItSaysWhatThereIs) {
   EXPECT_TRUE(said.ends_with("key_ends = \"last-dot\" reads names up to their last dot")) << said;
 }
 
-// A last dot would part these images from their labels.
+// A last dot would separate these images from their labels.
 TEST_F(ReadTarTest, AnImageWhoseNameGoesOnAfterItsLabelsIsNoMatterOfDots) {
   folder_.write("a.tar",
                 TarWriter().file("1.cls", "0").file("1.left.jpg", "x").file("2.cls", "1").file("2.left.jpg", "x").end().bytes());

@@ -1,6 +1,4 @@
 #include "millrace/plugin.h"
 #include "read_tar.h"
 
-MILLRACE_PLUGIN("read_tar", "1.0", "Samples in tar shards, as WebDataset lays them out.") {
-  registry.add_stage<millrace::ReadTar>();
-}
+MILLRACE_PLUGIN("read_tar", "1.0", "Samples in tar shards in WebDataset's layout.") { registry.add_stage<millrace::ReadTar>(); }

@@ -26,8 +26,8 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
-constexpr std::uint64_t kEmptyArchive = 10'240;               // bytes, of an archive without members
-constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes 10 KiB at most
+constexpr std::uint64_t kEmptyArchive = 10'240;               // size of an archive without members
+constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes at most 10 KiB
 
 std::string target_name(const ReadTar::Params& params) {
   if (params.target == "none") return {};
@@ -51,7 +51,7 @@ TargetSpec target_spec(const std::string& kind, const std::vector<std::string>& 
   return target;
 }
 
-// With the header before it: where there is another one, the shard has been replaced, and its bytes belong to other labels.
+// Also reads the header before it: if it differs, the shard was replaced, and its bytes belong to other labels.
 void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer& out) {
   const std::size_t size = kTarBlock + member.bytes;
   std::uint8_t* const bytes = out.resize(size);
@@ -67,7 +67,7 @@ void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer&
   out.resize(member.bytes);
 }
 
-// Whether the shard, as it is now, has the same members, labels and numbers.
+// True if the shard still has the same members, labels and numbers.
 bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings& settings) {
   Window window(
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
@@ -76,7 +76,7 @@ bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings&
                             index.bytes());
 }
 
-// What lies beside the first images and may name their classes: ".txt", or ".json" with its fields.
+// Members next to the first images that may hold their classes: ".txt", or ".json" with its fields.
 std::string other_label_of(const Shard& shard) {
   constexpr int kLooked = 100;
   constexpr std::size_t kMostBytes = 1 << 20, kMostFields = 8;
@@ -107,33 +107,28 @@ bool has_unreadable_label(const TarIndex& index) {
 }  // namespace
 
 void ReadTar::describe(StageDescription<Params>& d) {
-  d.name("read_tar").text("Reads samples from tar archives, as WebDataset lays them out.");
-  d.params.add("path", &Params::path)
-      .text("the shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b} in them");
-  d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
-  d.params.add("classes", &Params::classes)
-      .text("names of the classes, by label; default: classes.txt beside the shards, or what the labels say");
+  d.name("read_tar").text("Reads samples from tar archives in WebDataset's layout.");
+  d.params.add("path", &Params::path).text("shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b}");
+  d.params.add("paths", &Params::paths).text("several, instead of `path`");
+  d.params.add("classes", &Params::classes).text("class names, by label; default: classes.txt next to the shards, or the labels");
   d.params.add("labels", &Params::labels)
       .choices({"shards", "none"})
-      .text(
-          "shards: the .cls or .json members name the class; none: images have no class, and `classes` only names the network's");
-  d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
-  d.params.add("numbers", &Params::numbers)
-      .text("the field of the .json members that holds a number, or a list of them, to be predicted");
+      .text("shards: .cls or .json members; none: no classes, `classes` only names the network's");
+  d.params.add("label", &Params::label).text(".json field of the class; default: the .cls members");
+  d.params.add("numbers", &Params::numbers).text(".json field of a number, or a list of numbers, to predict");
   d.params.add("target", &Params::target)
       .choices({"none", "classes", "image"})
-      .text("what belongs to each image: class numbers of its pixels, or an image to be reproduced");
+      .text("target of each image: none, class numbers of its pixels, or an image");
   d.params.add("target_name", &Params::target_name)
-      .text("what members with targets have before their extension; default: label of classes, target of images");
+      .text("name of target members before their extension; default: label for classes, target for images");
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
-      .text("a target has so many times its image's height and width: super-resolution");
+      .text("target size relative to its image's: super-resolution");
   d.params.add("key_ends", &Params::key_ends)
       .choices({"first-dot", "last-dot"})
       .text(
-          "where the name of a sample ends in the names of its members: at the first dot, as WebDataset has it, or at the last "
-          "one, "
-          "for images such as photo.1.jpg");
+          "where a sample's name ends in member names: at the first dot, as in WebDataset, or at the last, for images such as "
+          "photo.1.jpg");
   SourceParams::describe(d.params);
 }
 
@@ -169,7 +164,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
   for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
-  // target() is asked for before open().
+  // target() is called before open().
   if (params.target == "classes") {
     LeftOut ignored;
     name_numbers(find(ignored));
@@ -224,7 +219,7 @@ void ReadTar::open() {
   warn_of_other_labels();
 }
 
-// Samples that are bad whatever their bytes are, before a run meets them.
+// Warns early of samples that are bad regardless of their bytes.
 void ReadTar::warn_of_samples() const {
   if (run_ == nullptr) return;
   std::uint64_t without_image = 0, without_label = 0;
@@ -253,7 +248,7 @@ std::string ReadTar::advice_on_dots() const {
   return has_dots ? "; key_ends = \"last-dot\" reads names up to their last dot" : "";
 }
 
-// What a download leaves that broke off between two members, or whose room was made before.
+// Detects downloads that stopped between two members, or into preallocated space.
 void ReadTar::warn_of_shards(const LeftOut& left_out) const {
   if (run_ == nullptr) return;
   const std::string where = shards_.front().shard.url;
@@ -325,8 +320,8 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
 
   std::uint64_t end = 0;
   largest_ = memory_ = 0;
-  fingerprint_ = combine(hash_text("read_tar"), hash_text(settings_.target));  // the listing's hash knows labels and numbers
-  labelled_ = !settings_.label.empty();                                        // else by what the shards have
+  fingerprint_ = combine(hash_text("read_tar"), hash_text(settings_.target));  // the listing's hash covers labels and numbers
+  labelled_ = !settings_.label.empty();                                        // otherwise depends on the shards
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
@@ -347,7 +342,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   labelled_ = labelled_ && labels_;
 }
 
-// Where classes.txt has other names than all given classes, these translate it line by line.
+// If classes.txt has other names than all given classes, they rename its lines one by one.
 void ReadTar::name_numbers(const std::vector<Shard>& shards) {
   std::vector<std::string> listed = listed_classes(shards, !classes_.empty());
   if (listed.empty()) return;
@@ -363,7 +358,7 @@ void ReadTar::name_numbers(const std::vector<Shard>& shards) {
   }
 }
 
-// Pixels have the numbers of the lines, which may stand in another order than `classes`.
+// Pixels hold line numbers, whose order may differ from `classes`.
 void ReadTar::number_by_lines() {
   if (listed_.empty()) return;
   target_.classes.fill(target_.ignored);
@@ -397,7 +392,7 @@ void ReadTar::name_classes() {
 
 void ReadTar::map_labels() {
   std::vector<std::string> labels;
-  std::vector<const Shard*> first;  // by label: a shard that has it
+  std::vector<const Shard*> first;  // by label: a shard that contains it
   std::map<std::string, std::int32_t> known;
   const auto add = [&](const Indexed& indexed, const std::string& label) {
     const auto [at, is_new] = known.emplace(label, static_cast<std::int32_t>(labels.size()));

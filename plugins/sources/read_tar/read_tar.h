@@ -17,8 +17,8 @@ namespace millrace {
 
 class RunServices;
 
-// A source of samples in tar archives ("shards"), as WebDataset lays them out: members of one name up to the first dot of its
-// last part are one sample, and stand together.
+// A source of samples in tar archives ("shards"), in WebDataset's layout: consecutive members with the same name up to the first
+// dot of its last part form a sample.
 //
 //   [train.read]
 //   stage   = "read_tar"
@@ -26,28 +26,27 @@ class RunServices;
 //   shuffle = "every-epoch"
 //
 // 000017.jpg (or .jpeg, .png) is the image, 000017.cls its class: a number from 0 on, or a name; with label = "field", the field
-// of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the shards; or the names that occur, sorted
-// bytewise; or the numbers. Numbers count the lines of classes.txt, if it has names of the classes. Otherwise all labels of the
-// shards are positions among the classes, or all are names of them. With labels = "none" the images have no classes, whatever the
-// shards say of them. Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see
-// IndexStore), and remade when the shard has changed.
+// of 000017.json. Names of the classes: `classes`; or the lines of classes.txt next to the shards; or the names that occur,
+// sorted bytewise; or the numbers. Numbers are line numbers of classes.txt, if it has names of the classes. Otherwise all labels
+// in the shards are positions among the classes, or all are names. With labels = "none" the images have no classes, whatever the
+// shards contain. Each shard is listed once: its index is stored next to it as <shard>.index or in the cache folder (see
+// IndexStore), and rebuilt when the shard changes.
 //
 // For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
-// the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png
-// (or .jpg) is what the network is to reproduce. Targets have the size of their image, or target_scale times its height and
-// width.
+// names are in `classes` or classes.txt, and values without a name are ignored. With target = "image", the network must reproduce
+// 000017.target.png (or .jpg). Targets have the size of their image, or target_scale times its height and width.
 //
-// A path that exists is taken as it is written, before it is a pattern: "set [1]", "set [1]/train-*.tar". Where the names of
-// images have dots in them, key_ends = "last-dot" reads them up to the last one.
+// The existing part of a path is literal, the rest may be a pattern: "set [1]", "set [1]/train-*.tar". For image names with dots,
+// key_ends = "last-dot" ends the key at the last one.
 //
-// Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
-// Threading: read() may run on any number of threads; one range of the shard is read for each member, with its header. By that,
-// or by a ChangeWatch, a shard that was replaced since open() is noticed: ErrorKind::data. Memory: the indices. Errors: no shard,
-// a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are none of the classes:
-// ErrorKind::data, from open(). A sample without an image or its target, or without a label that can be read while others have
-// one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are no
-// samples, counted by reason; shards without an end, or with much too long a one; classes without samples; members
-// beside images that may name classes, and are not read.
+// Ports: out, SampleChunk. Indices count samples in shard order, shards in the order of `path`.
+// Threading: read() may run on any number of threads; it reads one range of the shard for each member, with its header. The
+// header, or a ChangeWatch, reveals a shard that was replaced since open(): ErrorKind::data. Memory: the indices. Errors: no
+// shard, an incomplete tar archive, samples whose members are not consecutive or occur twice, labels that are not among the
+// classes: ErrorKind::data, from open(). A sample without an image or its target, or without a readable label while others have
+// one: ErrorKind::content. Errors of the storage. A shard of 0 bytes: ErrorKind::data. Warnings: images in shards that are not
+// samples, counted by reason; shards without an end mark, or with a much too long one; classes without samples; members next to
+// images that may name classes but are not read.
 class ReadTar : public Source, public KnowsFileSizes {
  public:
   struct Params : SourceParams {
@@ -84,8 +83,8 @@ class ReadTar : public Source, public KnowsFileSizes {
   struct Indexed {
     Shard shard;
     TarIndex index;
-    std::vector<std::int32_t> labels;  // of the index's names of classes
-    std::uint64_t end = 0;             // samples in this shard and those before
+    std::vector<std::int32_t> labels;  // labels for the index's class names
+    std::uint64_t end = 0;             // samples up to the end of this shard
     std::unique_ptr<ChangeWatch> watch;
   };
 
@@ -100,20 +99,20 @@ class ReadTar : public Source, public KnowsFileSizes {
   void number_by_lines();
   void name_classes();
   void map_labels();
-  const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the place in it
+  const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the position in it
   std::int32_t label_of(const Indexed& indexed, std::size_t at) const;
 
   IndexSettings settings_;
   TargetSpec target_;
   std::vector<ShardPath> paths_;
   std::vector<std::string> classes_;
-  std::vector<std::string> listed_;            // classes.txt, where its lines are what numbers in the shards mean
-  std::vector<std::int32_t> class_of_number_;  // by a label that is a number
+  std::vector<std::string> listed_;            // classes.txt, if numbers in the shards refer to its lines
+  std::vector<std::int32_t> class_of_number_;  // by numeric label
   const Registry* registry_;
   RunServices* run_;
   std::vector<Indexed> shards_;
-  const bool labels_;      // are read at all
-  bool labelled_ = false;  // some samples have a label, so that all must have one
+  const bool labels_;      // false: labels are not read
+  bool labelled_ = false;  // some samples have a label, so all must have one
   std::size_t largest_ = 0;
   std::size_t memory_ = 0;
   std::uint64_t fingerprint_ = 0;

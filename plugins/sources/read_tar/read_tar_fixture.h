@@ -1,4 +1,4 @@
-// A folder that a test fills with shards, and a source that reads them.
+// A folder filled with shards by a test, and a source that reads them.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <thread>
 
 #include "testkit/files.h"
 
@@ -77,7 +76,7 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsNameTheNumbersInLabelImages) 
             "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
   folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n\n");
   params.path = folder_.path().string();
-  const ReadTar before(params, context_);  // the target is asked for before the source is opened
+  const ReadTar before(params, context_);  // target() is called before the source is opened
   EXPECT_EQ(before.target()->classes[1], 1);
   EXPECT_EQ(before.target()->classes[2], 255);
   EXPECT_EQ(opened(params)->classes(), (std::vector<std::string>{"road", "sky"}));
@@ -110,7 +109,7 @@ TEST_F(ReadTarTest, GivenClassesComeFirst) {
             std::string::npos);
 }
 
-// pipeline-data pack writes numbers, and what they mean into classes.txt. Weights may have the classes in another order.
+// pipeline-data pack writes numbers, and their meaning into classes.txt. Weights may have the classes in another order.
 TEST_F(ReadTarTest, NumbersAreLinesOfTheFileBesideTheShardsWhateverOrderIsGiven) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "0").file("b.jpg", "2").file("b.cls", "1").end().bytes());
   folder_.write("classes.txt", "dog\ncat\n");
@@ -174,7 +173,7 @@ TEST_F(ReadTarTest, NumbersAndNamesTogetherNeedClasses) {
             std::string::npos);
 }
 
-// A set whose labels cannot be read is no set without labels; nor is one whose labels were named.
+// A set with unreadable labels is not a set without labels; nor is one whose labels were named.
 TEST_F(ReadTarTest, LabelsThatNobodyCanReadAreMissed) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "-1").file("b.jpg", "2").file("b.cls", "").end().bytes());
   EXPECT_EQ(read(*opened({}), 0), "a.jpg!the sample has no label: its .cls is none");
@@ -331,7 +330,7 @@ TEST_F(ReadTarTest, AShardThatShrankIsAStorageFault) {
   }
 }
 
-// The labels are those of the shard that was listed.
+// The labels are those of the listed shard.
 TEST_F(ReadTarTest, AShardThatIsReplacedWhileItIsReadEndsTheRun) {
   const auto pack = [&](const std::vector<std::string>& names) {
     TarWriter shard;
@@ -358,7 +357,7 @@ TEST_F(ReadTarTest, AShardThatIsReplacedWhileItIsReadEndsTheRun) {
   }
 }
 
-// All of its members are as long as those before, and only their labels are others.
+// All of its members have the same sizes, and only their labels differ.
 TEST_F(ReadTarTest, AShardThatIsReplacedByOneOfTheSameSizesEndsTheRun) {
   int seconds = 0;
   const auto pack = [&](const std::vector<std::string>& names) {
@@ -396,7 +395,7 @@ TEST_F(ReadTarTest, FingerprintsTellShardsApart) {
   dirty.target_name = "dirty";
   EXPECT_NE(opened(clean)->fingerprint(), opened(dirty)->fingerprint()) << "a cache holds these targets or those";
   const std::filesystem::path again = folder_.write("s.tar", TarWriter().file("a.jpg", "2").end().bytes());
-  last_write_time(again, last_write_time(again) + std::chrono::seconds(1));  // of many systems it stands still for milliseconds
+  last_write_time(again, last_write_time(again) + std::chrono::seconds(1));  // on many systems this clock ticks in milliseconds
   EXPECT_NE(opened({})->fingerprint(), first);
 }
 
@@ -419,27 +418,6 @@ TEST_F(ReadTarTest, TheListingsHashFollowsNamesAndLabelsWhereverTheShardsLie) {
   numbers.numbers = "x";
   const auto with_number = [](const char* json) { return TarWriter().file("a.jpg", "1").file("a.json", json).end().bytes(); };
   EXPECT_NE(hash("there/n.tar", with_number("{\"x\": 1}"), numbers), hash("n.tar", with_number("{\"x\": 2}"), numbers));
-}
-
-TEST_F(ReadTarTest, ReadsOnManyThreadsAtOnce) {
-  TarWriter tar;
-  for (int i = 0; i < 50; ++i) tar.file(fmt::format("{:02}.jpg", i), std::string(static_cast<std::size_t>(i + 1), 'x'));
-  folder_.write("s.tar", tar.end().bytes());
-  const auto source = opened({});
-  std::atomic<std::size_t> bytes = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      Sample sample;
-      for (std::uint64_t i = 0; i < 50; ++i) {
-        sample.key.index = i;
-        source->read(sample);
-        bytes += sample.encoded.size();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
 }
 
 }  // namespace

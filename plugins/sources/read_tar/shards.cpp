@@ -25,7 +25,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
   return value;
 }
 
-// What stands between two braces, written out.
+// Expands the text between two braces.
 std::vector<std::string> alternatives(std::string_view inside, std::string_view whole) {
   std::vector<std::string> texts;
   if (const std::size_t dots = inside.find(".."); dots != inside.npos) {
@@ -136,7 +136,7 @@ std::vector<ShardPath> shard_paths(const std::string& path, const std::function<
   std::size_t literal = path.size();
   const auto has_pattern = [&] { return literal != path.npos && path.find_first_of("{}*?[") < literal; };
   while (has_pattern() && !exists(path.substr(0, literal))) literal = literal == 0 ? path.npos : path.rfind('/', literal - 1);
-  if (!has_pattern()) literal = 0;  // what exists has no pattern in it: all of it is read as one
+  if (!has_pattern()) literal = 0;  // it exists and has no pattern: all of it is read as one
   std::vector<ShardPath> paths;
   for (const std::string& rest : expand_braces(path.substr(literal))) paths.push_back({path.substr(0, literal) + rest, literal});
   return paths;
@@ -151,7 +151,7 @@ std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::f
 
 std::string missing_numbers(const std::vector<Shard>& shards) {
   constexpr std::string_view kDigits = "0123456789";
-  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by what is before and behind
+  std::map<std::pair<std::string, std::string>, std::map<std::uint64_t, std::string>> series;  // by the text around the number
   for (const Shard& shard : shards) {
     const std::string& url = shard.url;
     const std::size_t behind = url.find_last_of(kDigits) + 1, before = url.find_last_not_of(kDigits, behind - 1) + 1;

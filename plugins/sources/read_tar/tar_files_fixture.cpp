@@ -75,7 +75,7 @@ Folder::Folder() {
   const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
   path_ =
       fs::path(testing::TempDir()) / fmt::format("millrace_read_tar_{}_{}_{}", getpid(), test->test_suite_name(), test->name());
-  fs::remove_all(path_);  // of a test that was killed
+  fs::remove_all(path_);  // from a killed test
   fs::create_directories(path_);
   unsetenv("MILLRACE_CACHE");
   setenv("XDG_CACHE_HOME", (path_ / "cache").c_str(), 1);

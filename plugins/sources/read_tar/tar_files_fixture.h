@@ -1,4 +1,4 @@
-// Archives made by hand, and a storage to read them from.
+// Hand-made archives, and a storage to read them from.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace millrace::testing_tar {
 
-// Writes what it is told, right or wrong.
+// Writes the given content, valid or not.
 class TarWriter {
  public:
   TarWriter& file(std::string_view name, std::string_view content) { return member(name, content, '0'); }
@@ -24,7 +24,7 @@ class TarWriter {
   TarWriter& raw(std::string_view bytes);
   TarWriter& end();  // two blocks of zeros
 
-  // The last member's header, to be changed; seal() then writes its checksum again.
+  // The last member's header, for changes; seal() then rewrites its checksum.
   char* header() { return bytes_.data() + header_; }
   TarWriter& seal();
 
@@ -36,7 +36,7 @@ class TarWriter {
   std::size_t header_ = 0;
 };
 
-std::string pax_record(const std::string& key, const std::string& value);  // with its length in front
+std::string pax_record(const std::string& key, const std::string& value);  // with its length before it
 
 // A window over bytes in memory; counts what it fetches.
 class MemoryWindow : public Window {
@@ -51,7 +51,7 @@ class MemoryWindow : public Window {
   std::shared_ptr<std::size_t> fetches_, fetched_;
 };
 
-// A folder of its own for each test, gone with the object. The index cache lies in it as well.
+// A separate folder for each test, removed by the destructor. It also contains the index cache.
 class Folder {
  public:
   Folder();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '3', '\n'};
 constexpr std::size_t kMostClassNames = 100'000;
-constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the checksum is of what follows it
+constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the checksum covers the bytes after it
 
 [[noreturn]] void damaged(const char* what) { fail(ErrorKind::data, "the index is damaged: {}", what); }
 
@@ -48,7 +48,7 @@ void TarIndex::check_sizes(const IndexKey& key) {
   names_ = numbers_ + size() * header_.numbers * sizeof(float);
 }
 
-// Once for all, so that nothing needs to be checked when samples are read.
+// Checks everything once, so that reading samples needs no checks.
 void TarIndex::check_samples() {
   std::string_view classes(reinterpret_cast<const char*>(bytes_.data()) + names_ + header_.name_bytes, header_.class_bytes);
   while (!classes.empty()) {

@@ -13,10 +13,10 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kBlock = kTarBlock;
-constexpr std::uint64_t kLongestExtension = std::uint64_t{1} << 20;  // of names and pax records
+constexpr std::uint64_t kLongestExtension = std::uint64_t{1} << 20;  // for names and pax records
 constexpr std::size_t kLongestName = 4096;
 
-// Where the fields of a header lie.
+// Position of a header field.
 struct Field {
   std::size_t offset, size;
 };
@@ -33,11 +33,11 @@ std::string_view text_of(std::span<const std::uint8_t> block, Field field) {
   return text.substr(0, text.find('\0'));
 }
 
-// Octal digits between spaces and zeros; or, GNU's way, a set first bit and the number in base 256.
+// Octal digits between spaces and zeros; or, in GNU's format, a set first bit and the number in base 256.
 std::optional<std::uint64_t> number_of(std::span<const std::uint8_t> field) {
   std::uint64_t value = 0;
   if ((field[0] & 0x80U) != 0) {
-    if (field[0] != 0x80U) return std::nullopt;  // negative, or more than 8 bytes could ever hold
+    if (field[0] != 0x80U) return std::nullopt;  // negative, or too large for 8 bytes
     for (const std::uint8_t byte : field.subspan(1)) {
       if (value >> 56U != 0) return std::nullopt;
       value = value << 8U | byte;
@@ -51,7 +51,7 @@ std::optional<std::uint64_t> number_of(std::span<const std::uint8_t> field) {
   return value;
 }
 
-// What begins so and is no tar archive, whatever its name says; null: it is not known.
+// Recognises other archives by their first bytes, whatever their name; null if unknown.
 const char* other_archive(std::span<const std::uint8_t> block) {
   const std::string_view begin(reinterpret_cast<const char*>(block.data()), block.size());
   return begin.starts_with("\x1f\x8b") ? "compressed by gzip"
@@ -83,7 +83,7 @@ bool checksum_fits(std::span<const std::uint8_t> block) {
 std::string name_of(std::span<const std::uint8_t> block) {
   std::string name(text_of(block, kName));
   const std::string_view prefix = text_of(block, kPrefix);
-  const bool posix = text_of(block, kMagic) == "ustar";  // GNU's own format, "ustar  ", has other things there
+  const bool posix = text_of(block, kMagic) == "ustar";  // GNU's format, "ustar  ", uses these bytes differently
   return posix && !prefix.empty() ? std::string(prefix) + "/" + name : name;
 }
 
@@ -91,22 +91,22 @@ TarMember::Kind kind_of(char type) {
   switch (type) {
     case '0':
     case '\0':
-    case '7': return TarMember::Kind::file;  // '7': contiguous, on systems that knew it
+    case '7': return TarMember::Kind::file;  // '7': contiguous, on systems that supported it
     case '1':
     case '2': return TarMember::Kind::link;
     default: return TarMember::Kind::other;
   }
 }
 
-// No bytes follow the header of a link, a device, a folder or a pipe, whatever it says: there it may be what the link leads to
-// has, or what the folder may grow to.
+// No bytes follow the header of a link, device, folder or pipe, whatever its size field holds: it may be the link target's size
+// or a folder's limit.
 bool has_content(char type) { return type < '1' || type > '6'; }
 
 std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
 }  // namespace
 
-// Where a pax header says the size, the header may say 0.
+// If a pax header has the size, the header may contain 0.
 bool is_header_of(std::span<const std::uint8_t> block, std::uint64_t bytes) {
   const auto size = number_of(bytes_of(block, kSize));
   return checksum_fits(block) && size && (*size == bytes || *size == 0);
@@ -129,7 +129,7 @@ bool TarReader::next(TarMember& member) {
       case 'K':
         content(bytes);
         extended = true;
-        continue;  // the name that a link leads to
+        continue;  // the name of a link's target
       case 'x':
       case 'X':
         read_pax(content(bytes), own);
@@ -161,7 +161,7 @@ bool TarReader::next(TarMember& member) {
   return false;
 }
 
-// Passes blocks of zeros and one header; false at the end.
+// Skips blocks of zeros and reads one header; returns false at the end.
 bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type) {
   const auto is_zero = [](std::uint8_t byte) { return byte == 0; };
   while (at_ < window_->object_bytes()) {
@@ -225,7 +225,7 @@ void TarReader::read_pax(std::string_view records, Extension& extension) const {
     if (key == "path") extension.name = value;
     if (key != "size") continue;
     const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), extension.bytes);
-    extension.has_bytes = !value.empty();  // an empty value takes back a global header's
+    extension.has_bytes = !value.empty();  // an empty value cancels a global header's
     if (!value.empty() && (wrong != std::errc() || stop != value.data() + value.size())) broken();
   }
 }

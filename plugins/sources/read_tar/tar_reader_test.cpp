@@ -54,7 +54,7 @@ TEST(TarReader, FoldersLinksAndDevicesAreNoFiles) {
   EXPECT_EQ(files(tar.bytes()), (Names{"a@2560+1"}));
 }
 
-// POSIX.1-2017, pax, "ustar Interchange Format", `typeflag`. A folder's size is what it may grow to, a link's that of its file.
+// POSIX.1-2017, pax, "ustar Interchange Format", `typeflag`. A folder's size is its limit, a link's that of its file.
 TEST(TarReader, NothingFollowsAFolderOrALinkWhateverItsSizeSays) {
   for (const char type : {'1', '2', '3', '4', '5', '6'}) {
     TarWriter tar;
@@ -220,7 +220,7 @@ TEST(TarWindow, OfLargeMembersLittleMoreThanTheHeadersIsFetched) {
   EXPECT_LE(window.fetched(), std::size_t{3} << 20);
 }
 
-// What Debian's tar writes, in each format it knows, long names and all.
+// Archives from Debian's tar, in each of its formats, including long names.
 class RealTar : public testing::TestWithParam<const char*> {};
 
 TEST_P(RealTar, IsReadInFull) {

@@ -18,7 +18,7 @@ std::span<const std::uint8_t> Window::at(std::uint64_t offset, std::size_t size)
   if (offset < begin_ || offset + size > end) {
     const std::size_t piece = offset >= begin_ && offset <= end + kLarge ? kLarge : kSmall;
     const std::uint64_t wanted = std::min<std::uint64_t>(std::max(piece, size), object_bytes_ - offset);
-    bytes_.resize(0);  // nothing is here should the fetch fail
+    bytes_.resize(0);  // stays empty if the fetch fails
     std::uint8_t* out = bytes_.resize(static_cast<std::size_t>(wanted));
     begin_ = offset;
     try {

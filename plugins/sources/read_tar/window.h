@@ -1,4 +1,4 @@
-// Reads an object in pieces of a useful size, while its reader goes forward through it.
+// Reads an object in pieces of a useful size while its reader moves forward.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace millrace {
 
-// A piece is a megabyte, so that small members cost few requests; after a jump over more than that it is small again, so that of
-// large members not much more than the headers is read. For one thread.
+// A piece is a megabyte, so that small members cost few requests; after a jump of more than that it is small again, so that
+// little more than the headers of large members is read. Not thread-safe.
 class Window {
  public:
-  // Fetches `size` bytes from `offset` on, all inside the object.
+  // Fetches `size` bytes at `offset`, all inside the object.
   using Fetch = std::function<void(std::uint64_t offset, std::size_t size, std::uint8_t* out)>;
 
   Window(Fetch fetch, std::uint64_t object_bytes) : fetch_(std::move(fetch)), object_bytes_(object_bytes) {}

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// The communicator made for the backend that all devices belong to, else the one that needs no more than streams.
+// Prefers a communicator made for the backend that all devices share, else one that only needs streams.
 const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices) {
   for (const auto& [name, type] : registry.communicators()) {
     const bool fits = std::all_of(devices.begin(), devices.end(),
@@ -33,10 +33,10 @@ const CommunicatorType* named(const Registry& registry, const std::string& name)
 }  // namespace
 
 void Allreduce::describe(StageDescription<Params>& d) {
-  d.name("allreduce").text("Adds up gradients over the replicas, bucket by bucket.");
+  d.name("allreduce").text("Sums gradients over the replicas, bucket by bucket.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket);
   d.serial();
-  d.params.add("communicator", &Params::communicator).text("who adds up: \"auto\", \"local\", or one that a plugin brings");
+  d.params.add("communicator", &Params::communicator).text("\"auto\", \"local\", or a communicator of a plugin");
 }
 
 Allreduce::Allreduce(const Params& params, const StepContext& context) : context_(context) {
@@ -89,13 +89,14 @@ std::string Allreduce::save() const {
   return {};
 }
 
-// What fails after it was submitted is met by the next call; the last step has none, and would end with wrong weights.
+// An error after submission is caught by the next call. The last step has no next call, so the run would save wrong weights.
 void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
   if (!sum) return;
   auto hold = std::make_shared<Output::Hold>(output);
-  sum->then([this, hold, &output]() mutable {
+  sum->then([this, hold, &output](const Error* failure) mutable {
     try {
-      communicator_->check();
+      communicator_->check();  // names the cause
+      if (failure != nullptr) throw Error(*failure);
     } catch (...) {
       output.fail(current_error());
     }

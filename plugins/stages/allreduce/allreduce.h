@@ -15,24 +15,24 @@ namespace millrace {
 
 // Adds up gradients over the replicas of all processes.
 //
-// Ports: "in" takes each replica's GradientBuckets, "out" sends them on when their sums are submitted. A bucket waits here until
-// the same bucket of every replica has come; the sum is in replica order whatever the order of arrival. With one replica in
-// all, buckets pass through untouched.
+// Ports: "in" takes each replica's GradientBuckets, "out" forwards them once their sums are submitted. A bucket waits here until
+// the same bucket of every replica has arrived; sums are in replica order, whatever the order of arrival. With a single replica,
+// buckets pass through untouched.
 //
-// `communicator`: who adds up. "auto" takes the one made for the devices' backend where there is one, else "local".
+// `communicator`: "auto" uses the one made for the devices' backend, or "local" if there is none.
 class Allreduce : public Stage {
  public:
   struct Params {
     std::string communicator = "auto";
   };
   static void describe(StageDescription<Params>& d);
-  Allreduce(const Params& params, const StepContext& context);  // throws Error(usage) for a communicator nobody registered
+  Allreduce(const Params& params, const StepContext& context);  // throws Error(usage) for an unknown communicator
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
   DeviceWork device_work() const override { return clock_.work(); }  // from the last replica's gradients to their sum
-  void stop() noexcept override { open_.clear(); }                   // of a run that ended in the middle of a step
-  std::string save() const override;  // throws where a sum has failed: no checkpoint is to hold what came of it
+  void stop() noexcept override { open_.clear(); }                   // buckets of a step that was cut short
+  std::string save() const override;  // throws if a sum failed, so that no checkpoint contains wrong weights
 
  private:
   struct Joint {

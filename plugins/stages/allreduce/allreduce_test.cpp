@@ -101,7 +101,7 @@ TEST_F(AllreduceTest, RefusesBucketsOfDifferentLayouts) {
   EXPECT_THROW(feed(0, 1, 0, b), Error);
 }
 
-// Adds up, and finds out later that it went wrong.
+// Sums, and later reports a failure.
 class Failing : public Communicator {
  public:
   explicit Failing(std::unique_ptr<Communicator> sums) : sums_(std::move(sums)) {}

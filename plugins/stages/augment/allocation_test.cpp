@@ -1,4 +1,4 @@
-// In steady state nothing is allocated for a sample, whatever is done to it.
+// In steady state no change allocates memory per sample.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -9,7 +9,7 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }
 
-// None is inlined, so that the compiler sees partners in them wherever one of them is called.
+// Not inlined, so that the compiler matches them at every call.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* memory = std::malloc(size)) return memory;

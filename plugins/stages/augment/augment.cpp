@@ -16,7 +16,7 @@ void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = Erro
        largest, target_scale == 1 ? "" : fmt::format(" with targets of {} times the size", target_scale));
 }
 
-// A value further from 0 than `most` is meant for all images.
+// Warns if a constant is further than `most` from 0: it would apply to all images.
 std::string warning_of_constant(const char* key, const std::optional<Range>& range, double neutral, double most) {
   if (!range || range->low != range->high || range->low == neutral || std::abs(range->low) > most) return {};
   const double value = range->low, low = neutral == 0 ? -std::abs(value) : neutral - value,
@@ -25,7 +25,7 @@ std::string warning_of_constant(const char* key, const std::optional<Range>& ran
                      key, low, high);
 }
 
-// Whether every image stays as it is.
+// True if no image changes.
 bool leaves_all(const AugmentParams& p) {
   const auto is_zero = [](const Range& shift) { return shift.low == 0 && shift.high == 0; };
   const auto none_set = [](const auto&... values) { return (!values && ...); };
@@ -36,7 +36,7 @@ bool leaves_all(const AugmentParams& p) {
          none_happens(p.solarise, p.posterise, p.sharpness, p.blur, p.noise, p.erase);
 }
 
-// One number means a range in other tools.
+// In other tools, one number means a range.
 void warn_of_constants(const Augment::Params& params, const StageSite& site) {
   if (site.run == nullptr) return;
   constexpr double kSmallTurn = 45, kBelowOne = 0.999, kHalf = 0.5;
@@ -58,7 +58,7 @@ void warn_of_constants(const Augment::Params& params, const StageSite& site) {
   warn_of("hue", params.hue, 0, 1);
 }
 
-// Noise for pixels of 0 ... 1.
+// Warns of noise that suits pixels of 0 ... 1.
 void warn_of_little_noise(const Augment::Params& params, const StageSite& site) {
   if (site.run == nullptr || !params.noise || params.noise->chance == 0 || params.noise->deviation.high >= 1) return;
   site.run->warn(fmt::format("{}: noise.deviation is at most {:g} of 255 grey levels, which changes hardly a pixel", site.place(),
@@ -69,7 +69,7 @@ void warn_of_little_noise(const Augment::Params& params, const StageSite& site) 
 
 void Augment::describe(StageDescription<Params>& d) {
   d.name("augment")
-      .text("Changes images at random: place, colour, sharpness, noise, erased boxes.")
+      .text("Random image changes: geometry, colour, sharpness, noise, erased boxes.")
       .in_recipes(RecipeRole::preparation)
       .example("flip_x = 0.5\nflip_y = 0.5\ntranslate = { x = [-2, 2], y = [-2, 2] }\nborder = 'reflect'")
       .example("rotate = [-15, 15]\nscale = [0.8, 1.2]\nerase = { chance = 0.5 }");
@@ -91,7 +91,7 @@ Augment::Augment(const Params& params, const DataContext& context)
     check_size(context.window, target_scale_, ErrorKind::usage);
   }
   changes_pixels_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || (erasing_ && params.erase->chance > 0);
-  on_host_ = changes_pixels_ || erasing_;  // which draws all the same
+  on_host_ = changes_pixels_ || erasing_;  // erasing draws even so
   if (is_idle_) changes_pixels_ = on_host_ = false;
   warn_of_constants(params, context);
   warn_of_little_noise(params, context);

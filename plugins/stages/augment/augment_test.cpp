@@ -25,7 +25,7 @@ class AugmentTest : public testing::Test {
     context_.image = context_.window = kShape;
   }
 
-  // A sample as it leaves a stage with these parameters.
+  // A sample after a stage with these parameters.
   Sample run(const Augment& stage, std::uint64_t index, std::uint64_t epoch = 0, ImageShape shape = kShape) {
     Sample sample;
     sample.reset({epoch, index, index, 0}, {});
@@ -55,7 +55,7 @@ TEST_F(AugmentTest, ChangesNothingUnlessAsked) {
   for (std::uint64_t index = 0; index < 50; ++index) EXPECT_TRUE(run(stage, index).record.is_identity());
 }
 
-// Then it may stand before a cache, as each of these settings alone may not.
+// Then it may precede a cache, unlike each of these settings alone.
 TEST_F(AugmentTest, IsRandomOnlyIfSomethingMayHappen) {
   const auto is_random = [&](const std::function<void(Augment::Params&)>& set) {
     Augment::Params params;
@@ -192,7 +192,7 @@ TEST_F(AugmentTest, TwoStagesInARowAddUp) {
   Sample sample = run(stage, 0, 0, {12, 12, 1});
   Draw draw(1, sample.key, 0);
   stage.process(sample, draw);
-  // Mirrored, 3 to the right, mirrored back, 3 to the right: where it was, and the window was centred once.
+  // Mirrored, 3 to the right, mirrored back, 3 to the right: back to the original place, and the window was centred once.
   EXPECT_EQ(sample.record.x, 2);
   EXPECT_EQ(sample.record.step_x, 1);
 }
@@ -227,7 +227,7 @@ TEST_F(AugmentTest, HugeShiftsOfHugeImagesFitIntoTheRecord) {
   EXPECT_THROW(run(Augment(params_, context_), 0, 0, {1, most + 1, 1}), Error);
 }
 
-// The sum of such shifts once came back at the other side, as numbers of 16 bits do.
+// The sum of such shifts once wrapped around in 16 bits.
 TEST_F(AugmentTest, HugeShiftsOfSeveralStagesAddUp) {
   params_.translate.x = {Augment::kLargest, Augment::kLargest};
   params_.border = "edge";

@@ -19,7 +19,7 @@ void Canvas::warp_target(const AffineMap& to_source) {
   const Image from = sample_.target(), to = sample_.new_target(from.shape);
   std::uint8_t ignored[4];
   std::fill(std::begin(ignored), std::end(ignored), spec.ignored);
-  const double middle = 0.5 * (spec.scale - 1);  // of what the image's first pixel covers
+  const double middle = 0.5 * (spec.scale - 1);  // centre of the area that the image's first pixel covers
   const AffineMap to_target = AffineMap::scale(spec.scale, spec.scale).then(AffineMap::translation(middle, middle));
   warp_affine(to_target.inverse().then(to_source).then(to_target), from,
               classes ? Interpolation::nearest : outside_.interpolation, outside_.border, classes ? ignored : outside_.fill, to,

@@ -5,22 +5,22 @@
 
 namespace millrace {
 
-// What an image is continued with where a change of place looks beyond it, and how pixels between pixels are made.
+// How a change of place fills pixels outside the image, and how it interpolates.
 struct Outside {
   Border border = Border::constant;
   std::uint8_t fill[4] = {};
   Interpolation interpolation = Interpolation::bilinear;
 };
 
-// A sample whose pixels are changed on the host. Its size stays. Lives as long as a call of process(); refers to the sample.
-// REQUIRES: no record is pending, see execute_pending().
+// A sample whose pixels change on the host; its size stays. Refers to the sample; lives for one call of process(). REQUIRES: no
+// record is pending (execute_pending()).
 class Canvas {
  public:
   Canvas(Sample& sample, const Outside& outside) : sample_(sample), outside_(outside) {}
 
-  const Image& image() const { return sample_.change_colours(); }  // nothing is to be moved in it
+  const Image& image() const { return sample_.change_colours(); }  // for changes that move no pixels
 
-  // Draws the image again: draw(from, to), two images of one shape. Each pixel shows the place that to_before leads to.
+  // Redraws the image: draw(from, to), two images of the same shape. to_before maps each pixel to its source position.
   template <class DrawImage>
   void redraw(DrawImage draw, const AffineMap& to_before = {}) {
     const ImageView from = sample_.image();
@@ -29,8 +29,8 @@ class Canvas {
     sample_.set_image(to, to_before);
   }
 
-  // Moves the picture by this map, its target with it, in the target's pixels: one of classes by nearest neighbour, filled with
-  // its ignored id.
+  // Warps the picture and its target (in the target's own pixels; class targets by nearest neighbour, filled with their ignored
+  // id).
   void warp(const AffineMap& from_source);
 
  private:

@@ -10,7 +10,7 @@ namespace millrace::colour {
 
 namespace {
 
-constexpr int kBits = 16;  // of a factor's fraction
+constexpr int kBits = 16;  // fraction bits of a factor
 constexpr std::int32_t kHalf = 1 << (kBits - 1);
 
 std::int32_t fixed(double value) { return static_cast<std::int32_t>(std::lround(value * (1 << kBits))); }

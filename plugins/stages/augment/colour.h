@@ -1,5 +1,5 @@
-// Changes of colour, in place. Images of three channels are R, G, B; what relates channels to each other leaves others as they
-// are. Results are rounded to the nearest level.
+// Changes of colour, in place. Images of three channels are R, G, B; operations that relate channels leave other images
+// unchanged. Results are rounded to the nearest level.
 #pragma once
 
 #include "millrace/sample.h"
@@ -7,7 +7,7 @@
 namespace millrace::colour {
 
 // A blend of the image with black, with its mean luminance, with its own luminance: factor 0 gives the other picture, 1 the
-// image, more than 1 goes beyond it. As torchvision's adjust_brightness, adjust_contrast and adjust_saturation. factor: 0 ...
+// image; more than 1 extrapolates. Same as torchvision's adjust_brightness, adjust_contrast and adjust_saturation. factor: 0 ...
 // 100.
 void brightness(const Image& image, double factor);
 void contrast(const Image& image, double factor);

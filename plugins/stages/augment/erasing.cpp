@@ -20,7 +20,7 @@ void mean_colour(const Image& image, std::uint8_t colour[4]) {
   for (std::size_t c = 0; c < channels; ++c) colour[c] = static_cast<std::uint8_t>((sums[c] + pixels / 2) / pixels);
 }
 
-// The rows of a rectangle, as bytes.
+// Paints a rectangle row by row, as bytes.
 template <class Paint>
 void for_rows(const Image& image, const Erasing::Box& box, Paint paint) {
   const auto channels = static_cast<std::size_t>(image.shape.channels);

@@ -6,9 +6,8 @@
 
 namespace millrace {
 
-// Puts rectangles over the image; its target stays. A rectangle lies wholly within what the network sees; one that would be
-// higher or wider is cut to it. Makes all its draws every time: the chance; for each rectangle its area, aspect, row and column;
-// for "noise" two words of seed.
+// Paints rectangles over the image, not over its target. A rectangle lies within the network's window; a larger one is clipped to
+// it. Always makes all its draws: the chance; for each rectangle its area, aspect, row and column; for "noise" two words of seed.
 class Erasing {
  public:
   Erasing(const EraseParams& params, const Outside& outside);  // errors: ErrorKind::usage
@@ -19,9 +18,9 @@ class Erasing {
   struct Boxes {
     bool happens = false;
     std::uint64_t seed = 0;
-    std::vector<Box> boxes;  // within what the network sees
+    std::vector<Box> boxes;  // within the network's window
   };
-  // Refers to memory of this thread, which the next call uses again.
+  // The result refers to thread-local memory that the next call reuses.
   const Boxes& draw(Draw& draw, ImageShape window) const;
   void apply(const Image& image, const Boxes& boxes, ImageShape window) const;
 

@@ -58,7 +58,7 @@ std::array<float, 4096> make_quantiles() {
   return quantiles;
 }
 
-// A weighted sum of 16-bit levels stays below 2^32, since the weights add up to 2^16.
+// A weighted sum of 16-bit levels stays below 2^32 because the weights sum to 2^16.
 template <class Level>
 inline void start(std::uint32_t* sums, const Level* levels, std::uint32_t weight, std::uint32_t half, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sums[i] = half + weight * levels[i];
@@ -120,7 +120,7 @@ MILLRACE_WIDE void sharpness(const ImageView& image, double factor, const Image&
 void blur(const ImageView& image, double sigma, const Image& out) {
   thread_local std::vector<std::uint8_t> wide;  // a row, mirrored beyond its ends
   thread_local std::vector<std::uint32_t> sums;
-  thread_local std::vector<std::uint16_t> across;  // every row blurred along itself, in 1/256 of a level
+  thread_local std::vector<std::uint16_t> across;  // all rows after the horizontal blur, in 1/256 of a level
   const std::vector<std::uint32_t>& weights = gaussian(sigma);
   const auto radius = static_cast<std::ptrdiff_t>(weights.size() / 2);
   const auto channels = static_cast<std::size_t>(image.shape.channels);
@@ -159,7 +159,7 @@ void blur(const ImageView& image, double sigma, const Image& out) {
 
 void noise(const Image& image, double deviation, std::uint64_t seed) {
   static const std::array<float, 4096> kQuantiles = make_quantiles();
-  constexpr std::size_t kPerWord = 5, kBlock = 64 * kPerWord;  // of 12 bits each
+  constexpr std::size_t kPerWord = 5, kBlock = 64 * kPerWord;  // 12 bits per level
   float deviates[kBlock];
   const std::size_t size = image.shape.bytes();
   for (std::size_t begin = 0; begin < size; begin += kBlock) {

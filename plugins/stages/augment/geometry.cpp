@@ -23,7 +23,7 @@ Outside make_outside(const GeometryParams& params, int channels) {
   return outside;
 }
 
-// Whether some of the window is filled by the record's border rule.
+// True if the record's border rule fills part of the window.
 bool shows_outside(const Sample& sample, ImageShape window) {
   if (!sample.windowed) return false;
   const AugmentationRecord& record = sample.record;
@@ -36,7 +36,7 @@ bool shows_outside(const Sample& sample, ImageShape window) {
          leaves(record.y, record.step_y, window.height, image.height);
 }
 
-// Whether the record can still take what is drawn: its coordinates have 16 bits, and those of its target have too.
+// True if the record can hold the placement: its coordinates and those of its target have 16 bits.
 bool has_room(const Sample& sample, const Geometry::Placement& placement, ImageShape window) {
   const AugmentationRecord& record = sample.record;
   const ImageShape image = sample.image().shape;
@@ -120,7 +120,7 @@ void Geometry::place(Sample& sample, const Placement& placement, ImageShape wind
   }
   AugmentationRecord& record = sample.record;
   const bool is_other = record.border != outside_.border || !std::equal(outside_.fill, outside_.fill + 4, record.fill);
-  const bool is_filled = is_other && shows_outside(sample, window);  // what is filled already stays as it is
+  const bool is_filled = is_other && shows_outside(sample, window);  // keeps pixels that are filled already
   if (is_filled || !has_room(sample, placement, window)) execute_pending(sample, window);
   place_window(sample, window);
   record.border = outside_.border;

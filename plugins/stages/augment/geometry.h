@@ -6,28 +6,26 @@
 
 namespace millrace {
 
-// Where a picture is moved: mirrored, scaled, sheared and rotated about its centre, then shifted, in this order.
+// Change of place: mirror, scale, shear and rotate about the centre, then shift, in this order.
 class Geometry {
  public:
-  static constexpr int kLargest = 12'000;  // of images and of shifts
+  static constexpr int kLargest = 12'000;  // pixels, for images and shifts
   static constexpr std::uint64_t kUnflipped = 1, kFlipped = 2;
 
-  // `halves` tells the two halves of the alternating flip apart. Errors: ErrorKind::usage.
-  // `channels`: of the images; 0: not known.
+  // `halves` selects the halves of the alternating flip. `channels`: 0 if unknown. Errors: ErrorKind::usage.
   Geometry(const GeometryParams& params, int channels, std::uint64_t halves, int target_scale = 1);
 
-  // What was drawn for one sample.
+  // The draws for one sample.
   struct Placement {
     bool flip_x = false, flip_y = false;
     double dx = 0, dy = 0;
     AffineMap shape;     // scale, shear, rotation about the origin
     bool warps = false;  // more than flips and whole pixels
   };
-  // Draws flip_x, flip_y, translate.x, translate.y; then, of those that are set, rotate, scale, scale_x, scale_y, shear_x,
-  // shear_y.
+  // Draws flip_x, flip_y, translate.x, translate.y; then the set ones among rotate, scale, scale_x, scale_y, shear_x, shear_y.
   Placement draw(Sample& sample, Draw& draw) const;
 
-  // Moves the sample: by its record, which is left pending, or on the host when the placement warps.
+  // Moves the sample: by its record, which is left pending, or on the host if the placement warps.
   void place(Sample& sample, const Placement& placement, ImageShape window) const;
 
   const Outside& outside() const { return outside_; }

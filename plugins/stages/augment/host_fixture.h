@@ -12,7 +12,7 @@ namespace millrace {
 using Bytes = std::vector<std::uint8_t>;
 inline constexpr ImageShape kShape{24, 24, 3};
 
-// Samples taken through an augment stage.
+// Samples processed by an augment stage.
 class HostTest : public testing::Test {
  protected:
   HostTest() {
@@ -51,7 +51,7 @@ class HostTest : public testing::Test {
     return draw.hash();
   }
 
-  // What the network sees of it.
+  // The network's view of it.
   static Bytes seen(const ImageView& image, const AugmentationRecord& record, ImageShape window) {
     Bytes out(window.bytes());
     apply_record(record, image, window, out.data());

@@ -1,4 +1,4 @@
-// The stage where it changes pixels itself.
+// The stage's changes of pixels on the host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,84 +25,34 @@ TEST_F(HostTest, NeutralMagnitudesChangeNothing) {
 
 TEST_F(HostTest, EveryOperationChangesSomething) {
   using P = Augment::Params;
-  const std::map<std::string, void (*)(P&)> operations = {
-      {"rotate",
-       [](P& p) {
-         p.rotate = Range{10, 20};
-       }},
-      {"scale",
-       [](P& p) {
-         p.scale = Range{1.1, 1.3};
-       }},
-      {"scale_x",
-       [](P& p) {
-         p.scale_x = Range{0.7, 0.8};
-       }},
-      {"scale_y",
-       [](P& p) {
-         p.scale_y = Range{0.7, 0.8};
-       }},
-      {"shear_x",
-       [](P& p) {
-         p.shear_x = Range{10, 20};
-       }},
-      {"shear_y",
-       [](P& p) {
-         p.shear_y = Range{10, 20};
-       }},
-      {"subpixel",
-       [](P& p) {
-         p.translate = {{0.2, 0.3}, {0, 0}, true};
-       }},
-      {"brightness",
-       [](P& p) {
-         p.brightness = Range{0.2, 0.5};
-       }},
-      {"contrast",
-       [](P& p) {
-         p.contrast = Range{0.2, 0.5};
-       }},
-      {"saturation",
-       [](P& p) {
-         p.saturation = Range{0.2, 0.5};
-       }},
-      {"hue",
-       [](P& p) {
-         p.hue = Range{0.1, 0.3};
-       }},
-      {"greyscale", [](P& p) { p.greyscale = 1; }},
-      {"solarise", [](P& p) { p.solarise.emplace(); }},
-      {"posterise",
-       [](P& p) {
-         p.posterise = {1, {2, 4}};
-       }},
-      {"equalise", [](P& p) { p.equalise = 1; }},
-      {"autocontrast", [](P& p) { p.autocontrast = 1; }},
-      {"invert", [](P& p) { p.invert = 1; }},
-      {"sharpness",
-       [](P& p) {
-         p.sharpness = {1, {0, 0.5}};
-       }},
-      {"blur",
-       [](P& p) {
-         p.blur = {1, {1, 2}};
-       }},
-      {"noise",
-       [](P& p) {
-         p.noise = {1, {5, 10}};
-       }},
-      {"erase", [](P& p) { p.erase.emplace(); }},
-      {"rand_augment",
-       [](P& p) {
-         p.rand_augment = {10, 20, 31};
-       }},
-  };
-  for (const auto& [name, set] : operations) {
+  const auto expect_change = [&](const char* name, auto set) {
     params_ = {};
     set(params_);
     EXPECT_NE(run(), pattern(kShape)) << name;
     EXPECT_EQ(run(), run()) << name;
-  }
+  };
+  expect_change("rotate", [](P& p) { p.rotate = Range{10, 20}; });
+  expect_change("scale", [](P& p) { p.scale = Range{1.1, 1.3}; });
+  expect_change("scale_x", [](P& p) { p.scale_x = Range{0.7, 0.8}; });
+  expect_change("scale_y", [](P& p) { p.scale_y = Range{0.7, 0.8}; });
+  expect_change("shear_x", [](P& p) { p.shear_x = Range{10, 20}; });
+  expect_change("shear_y", [](P& p) { p.shear_y = Range{10, 20}; });
+  expect_change("subpixel", [](P& p) { p.translate = {{0.2, 0.3}, {0, 0}, true}; });
+  expect_change("brightness", [](P& p) { p.brightness = Range{0.2, 0.5}; });
+  expect_change("contrast", [](P& p) { p.contrast = Range{0.2, 0.5}; });
+  expect_change("saturation", [](P& p) { p.saturation = Range{0.2, 0.5}; });
+  expect_change("hue", [](P& p) { p.hue = Range{0.1, 0.3}; });
+  expect_change("greyscale", [](P& p) { p.greyscale = 1; });
+  expect_change("solarise", [](P& p) { p.solarise.emplace(); });
+  expect_change("posterise", [](P& p) { p.posterise = {1, {2, 4}}; });
+  expect_change("equalise", [](P& p) { p.equalise = 1; });
+  expect_change("autocontrast", [](P& p) { p.autocontrast = 1; });
+  expect_change("invert", [](P& p) { p.invert = 1; });
+  expect_change("sharpness", [](P& p) { p.sharpness = {1, {0, 0.5}}; });
+  expect_change("blur", [](P& p) { p.blur = {1, {1, 2}}; });
+  expect_change("noise", [](P& p) { p.noise = {1, {5, 10}}; });
+  expect_change("erase", [](P& p) { p.erase.emplace(); });
+  expect_change("rand_augment", [](P& p) { p.rand_augment = {10, 20, 31}; });
 }
 
 TEST_F(HostTest, AQuarterTurnIsExact) {
@@ -162,7 +112,7 @@ TEST_F(HostTest, NewOperationsLeaveTheOldDrawsAlone) {
     show(one, index, pattern(kShape));
     show(two, index, pattern(kShape));
     EXPECT_NE(process(plain, one), process(more, two));
-    if (two.record.is_identity()) continue;  // was executed, for a box to be erased
+    if (two.record.is_identity()) continue;  // executed, because of the erased box
     EXPECT_EQ(one.record.x, two.record.x);
     EXPECT_EQ(one.record.step_x, two.record.step_x);
   }
@@ -316,11 +266,11 @@ TEST_F(HostTest, ErasingKeepsTheTarget) {
 }
 
 TEST_F(HostTest, PoliciesUseEveryOperationAlike) {
-  // Which operation it was cannot be seen from outside; how often nothing changes can. Of 14 operations 1 is the identity.
+  // The chosen operation is not visible from outside; the frequency of unchanged images is. Of 14 operations 1 is the identity.
   params_.trivial_augment = true;
   int same = 0;
   for (std::uint64_t index = 0; index < 2000; ++index) same += run(index) == pattern(kShape);
-  EXPECT_GT(same, 2000 / 14);  // bins of magnitude 0 leave the image alone as well
+  EXPECT_GT(same, 2000 / 14);  // bins of magnitude 0 leave the image unchanged too
   EXPECT_LT(same, 2000 / 14 + 2000 / 10);
 }
 
@@ -365,7 +315,7 @@ TEST_F(HostTest, RefusesPartsOfABit) {
   }
 }
 
-// A table that is written down is wanted: nothing in it but its text is a chance of never.
+// A written table is active: only `chance` in it can disable it.
 TEST_F(HostTest, ATableAppliesToEveryImageUnlessItSaysOtherwise) {
   for (const char* name : {"solarise", "posterise", "sharpness", "blur", "noise", "erase", "rand_augment"}) {
     Diagnostics errors;

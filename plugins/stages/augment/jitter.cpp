@@ -12,7 +12,7 @@ namespace millrace {
 
 namespace {
 
-// A value of the table's range, when the table is there and its chance comes true.
+// A value from the table's range if the table is set and its chance comes true.
 template <class Table>
 std::optional<double> drawn(Draw& draw, const std::optional<Table>& table, Range Table::*range) {
   if (!table) return {};

@@ -8,7 +8,7 @@ namespace millrace {
 
 // Changes of colour, sharpness and noise, in the order of their draws: brightness, contrast, saturation, hue, greyscale, solarise
 // (chance, threshold), posterise (chance, bits), equalise, autocontrast, invert, sharpness (chance, factor), blur (chance,
-// sigma), noise (chance, deviation, two words of seed). What is not set draws nothing; what is set makes all its draws.
+// sigma), noise (chance, deviation, two words of seed). Unset changes draw nothing; set ones always make all their draws.
 class Jitter {
  public:
   explicit Jitter(const JitterParams& params);

@@ -1,4 +1,4 @@
-// Targets of several times their image's size.
+// Targets larger than their image.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ TEST_F(HostTest, ALargerTargetMovesInStepWithItsImage) {
       for (std::uint64_t index = 0; index < 8; ++index) {
         testkit::show_positions(sample, kShape, target, {.epoch = 0, .position = index, .index = index});
         process(stage, sample);
-        // The target's edge pixels are smaller; where the picture is mirrored, means over the turning point are flatter.
+        // The target's edge pixels are smaller; in mirrored pictures, means over the turning point are flatter.
         EXPECT_GT(testkit::expect_follows(sample, params_.border == "constant" ? 2 : 5), 300) << border;
         EXPECT_GT(testkit::expect_source_map(sample, 0.1), 100) << border;
       }
@@ -80,7 +80,7 @@ TEST_F(HostTest, PoliciesMoveALargerTargetToo) {
     process(stage, sample);
     const std::size_t bytes = target.shape(kShape).bytes();
     if (std::equal(sample.target().data, sample.target().data + bytes, still.target().data)) continue;  // a colour was changed
-    for (std::size_t i = 0; i < bytes; ++i) {  // filled with the ignored class: as a picture it would be 0
+    for (std::size_t i = 0; i < bytes; ++i) {  // filled with the ignored class: in a picture it would be 0
       if (sample.target().data[i] == target.ignored) const_cast<std::uint8_t*>(sample.target().data)[i] = 0;
     }
     testkit::expect_follows(sample, 4);  // by nearest neighbour; the image between pixels

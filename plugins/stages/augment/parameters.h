@@ -1,4 +1,4 @@
-// What stands in an augment stage's table. A table in it applies to every image unless it says otherwise by `chance`.
+// Parameters of an augment stage. A table applies to every image unless it sets `chance`.
 #pragma once
 
 #include <cstdint>

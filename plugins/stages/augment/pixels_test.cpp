@@ -1,4 +1,4 @@
-// The operations on pixels, one by one.
+// Tests of single operations on pixels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -29,7 +29,7 @@ enum class Kind {
   equalise,
 };
 
-// The magnitudes of an operation go evenly from `first` to `last`.
+// Magnitudes are evenly spaced from `first` to `last`.
 struct Operation {
   Kind kind;
   double first = 0, last = 0;
@@ -37,7 +37,7 @@ struct Operation {
   bool has_magnitude() const { return first != last; }
 };
 
-// Strengths in RandAugment. Translations are parts of the width or height; posterise takes bits away.
+// Strengths in RandAugment. Translations are fractions of the width or height; posterise removes bits.
 constexpr Operation kRandAugment[] = {
     {Kind::identity},
     {Kind::shear_x, 0, 0.3, true},
@@ -100,7 +100,7 @@ void apply_operation(Canvas& canvas, Kind kind, double m) {
     case Kind::sharpness:
       return canvas.redraw([m](const ImageView& from, const Image& to) { filters::sharpness(from, 1 + m, to); });
     case Kind::posterise:
-      return tone::posterise(image, 8 - static_cast<int>(std::nearbyint(m)));  // a half to even, as torch.round
+      return tone::posterise(image, 8 - static_cast<int>(std::nearbyint(m)));  // rounds half to even, like torch.round
     case Kind::solarise: return tone::solarise(image, m);
     case Kind::autocontrast: return tone::autocontrast(image);
     case Kind::equalise: return tone::equalise(image);

@@ -64,7 +64,7 @@ void RandomCrop::apply(Sample& sample, Draw& draw) const {
 void RandomCrop::resample(const ImageView& image, const Part& part, ResampleFilter filter, const Image& out) const {
   thread_local Resampler resampler;
   PixelRows rows = rows_of(image);
-  // Cut first, as torchvision does: pixels beside the part do not count.
+  // Crops first, like torchvision: pixels outside the part have no influence.
   const auto row = static_cast<std::size_t>(part.top), column = static_cast<std::size_t>(part.left);
   rows.data += row * rows.stride + column * static_cast<std::size_t>(rows.shape.channels);
   rows.shape.height = part.height;

@@ -7,14 +7,14 @@
 
 namespace millrace {
 
-// torchvision's RandomResizedCrop, for images that are decoded already: a part of random area and aspect ratio, resized. Ten
-// attempts, and the largest middle part whose aspect ratio is allowed where none fits. A target takes the same way; one of
-// classes by nearest neighbour. decode_image does the same as it decodes, and then decodes less. Draws 22 of each sample: area
-// and aspect ratio of ten attempts in turn, then row and column.
+// torchvision's RandomResizedCrop for decoded images: a part of random area and aspect ratio, resized. After ten failed attempts
+// it takes the largest centred part with an allowed aspect ratio. The target gets the same crop; class targets by nearest
+// neighbour. decode_image offers the same crop and decodes less. Draws 22 numbers per sample: area and aspect ratio of ten
+// attempts in turn, then row and column.
 class RandomCrop {
  public:
   RandomCrop(const CropParams& params, ImageShape input, int target_scale = 1);  // errors: ErrorKind::usage
-  ImageShape image_shape() const { return output_; }                             // of every image
+  ImageShape image_shape() const { return output_; }                             // the same for every image
 
   void apply(Sample& sample, Draw& draw) const;
 

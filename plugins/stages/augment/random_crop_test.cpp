@@ -43,7 +43,7 @@ TEST_F(RandomCropTest, TheWholeImageIsAPartToo) {
 }
 
 TEST_F(RandomCropTest, TakesPartsOfTheAreaThatItWasAskedFor) {
-  // Columns of ascending levels: the range of levels tells the width of the part.
+  // Columns of ascending levels: the range of levels reveals the width of the part.
   params_.random_resized_crop->area = {0.25, 0.25};
   params_.random_resized_crop->aspect = {1, 1};
   params_.random_resized_crop->filter = "nearest";

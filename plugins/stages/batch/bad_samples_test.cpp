@@ -1,4 +1,4 @@
-// What becomes of bad samples, and of a run that has too many.
+// Handling of bad samples, and of a run with too many.
 #include "batch_fixture.h"
 
 namespace millrace {
@@ -21,7 +21,7 @@ TEST_F(BatchTest, KeepsItsSizeWhenASampleIsBad) {
   EXPECT_EQ(run_.bad_samples()[0].cause, "truncated");
   EXPECT_EQ(run_.bad_samples()[0].action, "replaced");
 
-  batch->samples[6].reset({0, 6, 42, 1}, {batch->change_pixels() + 6 * 4, kShape});  // as the source does
+  batch->samples[6].reset({0, 6, 42, 1}, {batch->change_pixels() + 6 * 4, kShape});  // same as the source
   fill(*batch, 6, 99);
   feed(stage, testkit::chunk(batch, 6, 1));
   EXPECT_EQ(output_.take(0).size(), 1U);
@@ -130,7 +130,7 @@ TEST_F(BatchTest, ARehearsalHasABudgetOfItsOwn) {
             "3 bad samples in epoch 1 are more than `bad_sample_budget` allows (2); the last is 'image 5': truncated");
 }
 
-// Every pass of a validation is of epoch 0.
+// Every pass of a validation has epoch 0.
 TEST_F(BatchTest, TheBudgetIsOfEachPass) {
   params_.bad_samples = "skip";
   params_.bad_sample_budget = 2;
@@ -147,7 +147,7 @@ TEST_F(BatchTest, TheBudgetIsOfEachPass) {
   EXPECT_EQ(error_of(stage, too_many).kind(), ErrorKind::data);
 }
 
-// At the checkpoint the batch of slots 0 to 2 is done, and slot 4 was read ahead.
+// At the checkpoint the batch of slots 0 to 2 is complete, and slot 4 was read ahead.
 TEST_F(BatchTest, TheBudgetCountsEachBadSampleOnceWhenARunGoesOn) {
   params_.bad_samples = "skip";
   params_.bad_sample_budget = 4;
@@ -173,7 +173,7 @@ TEST_F(BatchTest, TheBudgetCountsEachBadSampleOnceWhenARunGoesOn) {
   EXPECT_EQ(error_of(resumed, too_many).kind(), ErrorKind::data);
 }
 
-// Each rank reads its part of an epoch, and a run that goes on may have other parts.
+// Each rank reads its part of an epoch, and a resumed run may have other parts.
 TEST_F(BatchTest, TheBudgetIsOneForAllRanks) {
   params_.bad_samples = "skip";
   params_.bad_sample_budget = 3;
@@ -225,7 +225,7 @@ TEST_F(BatchTest, RefusesABrokenStateByName) {
 TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
   params_.size = 16;
   params_.bad_samples = "skip";
-  params_.bad_sample_budget = 0.01;  // of 100 samples: one, but ten are always allowed
+  params_.bad_sample_budget = 0.01;  // one of 100 samples, but ten are always allowed
   BatchSamples few(params_, context_);
   const auto batch = filled(16, 16);
   for (std::uint32_t slot = 0; slot < 10; ++slot) spoil(*batch, slot);

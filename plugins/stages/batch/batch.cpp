@@ -17,17 +17,17 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kEpochsCounted = 2;  // at their border, samples of two arrive
+constexpr std::size_t kEpochsCounted = 2;  // at their boundary, samples of both arrive
 
 // `budget` below 1 is a fraction of the epoch's samples.
 std::uint64_t allowed(double budget, std::uint64_t samples, std::uint64_t least) {
   if (budget >= 1) return static_cast<std::uint64_t>(budget);
   if (budget == 0) return 0;
-  if (samples == 0) return std::numeric_limits<std::uint64_t>::max();  // how many there are is not known
+  if (samples == 0) return std::numeric_limits<std::uint64_t>::max();  // number of samples unknown
   return std::max(least, static_cast<std::uint64_t>(std::ceil(budget * static_cast<double>(samples))));
 }
 
-// What an image must be like for the network to see it through a window in its middle.
+// Checks that the network can see the image through a window in its middle.
 void check_window(const ImageShape& image, const ImageShape& window) {
   if (image.channels != window.channels) {
     fail(ErrorKind::usage,
@@ -41,7 +41,7 @@ void check_window(const ImageShape& image, const ImageShape& window) {
   }
 }
 
-// By augmentation records, whose coordinates have 16 bits.
+// Checks the limit of augmentation records: 16-bit coordinates.
 void check_target_size(const ImageShape& image, const TargetSpec& target) {
   constexpr std::int64_t kLargest = 32'767;
   const std::int64_t height = std::int64_t{image.height} * target.scale, width = std::int64_t{image.width} * target.scale;
@@ -51,10 +51,10 @@ void check_target_size(const ImageShape& image, const TargetSpec& target) {
        image.width, height, width, target.scale, kLargest, kLargest);
 }
 
-// The lines that give images of the files' own sizes one size: the network's, where there is a network.
+// Example lines that resize images of varying size: to the network's input if there is a network.
 std::string ways_to_one_size(const std::string& graph, const ImageShape& window) {
   const int height = window.is_static() ? window.height : 224, width = window.is_static() ? window.width : 224;
-  const int short_side = (std::max(height, width) * 8 + 6) / 7;  // of 256 usually 224 are cut out
+  const int short_side = (std::max(height, width) * 8 + 6) / 7;  // usually 224 of 256 are cropped
   return fmt::format(R"(write into the file
 
     [{0}.decode_image]
@@ -74,7 +74,7 @@ If all files have one size, `size` alone says so. A resize or crop stage before 
                      graph, height, width, short_side);
 }
 
-// Filling the batch changes nothing that a device could have read before, unlike Batch::change_pixels().
+// Unlike Batch::change_pixels(): a batch being filled has not been read by a device.
 std::uint8_t* pixels_of(Batch& batch, std::uint32_t slot) {
   return const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes();
 }
@@ -89,33 +89,28 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .range(1, 1 << 24)
       .choices({"auto"})
       .unit("samples")
-      .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory")
+      .text("global batch over all replicas; auto: largest that fits in memory, see run.memory")
       .alternative("batch's size");
   d.params.add("per_device", &Params::per_device)
       .range(1, 1 << 24)
       .unit("samples")
-      .text("the global batch is so many for each replica; where `load` divides it unequally, this is the mean")
+      .text("samples per replica, instead of `size`; the mean if `load` divides the batch unequally")
       .alternative("batch's size");
-  d.params.add("buffers", &Params::buffers)
-      .range(1, 64)
-      .text("batches in circulation: what is read ahead, and the memory")
-      .may_change();
+  d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: sets prefetching and memory").may_change();
   d.params.add("last", &Params::last)
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
-          "an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
-          "filled up with the epoch's first samples; auto: drop, or keep in a graph beside the main one and where figures or "
-          "predictions are made of a network that is not trained");
+          "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled), smaller, or filled "
+          "with the epoch's first samples; auto: drop, or keep in graphs besides the main one and for metrics or predictions "
+          "without training");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "a sample that cannot be read or decoded: take another one, continue without it, or end the run; auto: replace, or "
-          "skip in a graph beside the main one and where figures or predictions are made of a network that is not trained");
+          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in graphs besides the main one and for "
+          "metrics or predictions without training");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
-      .text(
-          "how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
-          "and never fewer than 10; 0: none")
+      .text("bad samples allowed per epoch: from 1 on a number; below 1 a fraction of the samples, but at least 10; 0: none")
       .may_change();
 }
 
@@ -170,7 +165,7 @@ void BatchSamples::process(int, Packet packet, Output& output) {
     ++done;
   }
   const bool is_last = done > 0 && batch.missing.fetch_sub(done, std::memory_order_acq_rel) == done;
-  if (!is_last && batch.count > 0) return;  // of no samples here the one packet is the last
+  if (!is_last && batch.count > 0) return;  // without samples here, the single packet is the last
   complete(batch);
   packet.begin = 0;
   packet.count = batch.count;
@@ -254,9 +249,9 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   return false;
 }
 
-// Counts by epoch and by pass: those of a validation are all of epoch 0. Samples of two epochs may arrive mixed at their border.
-// What was read ahead of a checkpoint comes again in the run that goes on, and is there already. All samples of a rehearsal come
-// again, so they are counted apart and forgotten.
+// Counts by epoch and by pass; all validations are epoch 0. Samples of two epochs may arrive mixed at their boundary. Samples
+// read ahead of a checkpoint come again in the resumed run and are already counted. Samples of a rehearsal all come again, so
+// they are counted apart and discarded.
 void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   const bool is_dry_run = run_ && run_->is_dry_run();
   std::uint64_t bad = 0;
@@ -282,7 +277,7 @@ void BatchSamples::forget_old(Epochs& epochs) {
   while (epochs.size() > kEpochsCounted) epochs.erase(epochs.begin());
 }
 
-// For each epoch its number, how many places follow, and these: "3 2 17 0 17 1".
+// For each epoch: its number, the number of places, and the places: "3 2 17 0 17 1".
 std::string BatchSamples::text_of(const Epochs& epochs) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [epoch, places] : epochs) {
@@ -356,7 +351,7 @@ void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
   batch.weights[slot] = 0;
 }
 
-// Every slot in use has arrived. Sums go in the order of slots, so that timing cannot change them.
+// All used slots have arrived. Sums follow slot order, so that timing cannot change them.
 void BatchSamples::complete(Batch& batch) {
   for (std::uint32_t slot = batch.count; slot < batch.capacity(); ++slot) blank(batch, slot);
   if (batch.row_offsets) gather_rows(batch);

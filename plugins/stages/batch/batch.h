@@ -15,25 +15,24 @@
 
 namespace millrace {
 
-// Counts samples into batches and decides what becomes of bad ones. Pixels are in their slots already where the stage before
-// wrote them there; others are copied once.
+// Collects samples into batches and handles bad samples. Pixels that the stage before wrote into their slots stay there; others
+// are copied once.
 //
 //   [train.batch]
 //   size        = 256         # the global batch; or per_device = 64, which the framework turns into `size`
 //   bad_samples = "replace"   # or "skip", "fail"
 //
-// In a graph that makes predictions each sample comes once: the last batch is kept, and bad samples are skipped.
+// In a prediction graph each sample comes once: the last batch is kept, and bad samples are skipped.
 //
-// Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot whose
-// sample is to be read again with attempt + 1; the graph leads it back to the source under the same batch's credit.
-// A replaced sample is another one, drawn from (seed, epoch, position, attempt): nothing else of the stream changes.
-// A skipped sample keeps its slot with weight 0, black pixels and a target that counts nowhere, as do the slots that an epoch's
-// last batch leaves over. A target (of segmentation) is kept beside its image.
-// An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
-// State: which places of the newest epochs had a bad sample, of all ranks, so that a run that goes on counts each of them once.
-// Threading: parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
-// Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache whose images
-// devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
+// Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot to read
+// again with attempt + 1; the graph returns it to the source under the same batch's credit. "replace" draws another sample from
+// (seed, epoch, position, attempt); the rest of the stream stays the same. A skipped sample keeps its slot with weight 0, black
+// pixels and an ignored target; so do unused slots of an epoch's last batch. A segmentation target is stored with its image. The
+// network sees the middle window of a larger image, unless an `augment` placed it.
+// State: the places of bad samples in the newest epochs, over all ranks, so that a resumed run counts each once. Threading:
+// parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
+// Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache that keeps images
+// on devices: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad samples in a row for one
 // place: ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher, public HasBadSampleBudget {
  public:
@@ -45,7 +44,7 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
     double bad_sample_budget = 0.01;
   };
   static constexpr std::uint32_t kMostAttempts = 16;
-  static constexpr std::uint64_t kLeastBudget = 10;  // bad samples of an epoch that a fraction allows in any case
+  static constexpr std::uint64_t kLeastBudget = 10;  // bad samples per epoch that a fraction always allows
 
   static void describe(StageDescription<Params>& description);
 
@@ -62,7 +61,7 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
  private:
   enum class Policy { replace, skip, fail };
   using Places = std::set<std::pair<std::uint64_t, std::uint32_t>>;  // position and attempt
-  using Epochs = std::map<std::uint64_t, Places>;                    // or passes
+  using Epochs = std::map<std::uint64_t, Places>;                    // or pass
 
   static BatchSpec::Last last_of(const Params& params, const DataContext& context);
   static Policy policy_of(const Params& params, const DataContext& context);
@@ -71,9 +70,9 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   void check_target(Batch& batch, std::uint32_t slot) const;
   void check_numbers(const Batch& batch, Sample& sample) const;
   [[noreturn]] void refuse_change() const;
-  bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
+  bool refuse(Batch& batch, std::uint32_t slot);  // true if the slot is finished, with weight 0
   void count_bad(const Batch& batch, const Sample& sample);
-  std::string place_of_all() const;  // where all bad samples are named; "": the run has no folder
+  std::string place_of_all() const;  // the list of all bad samples; "" if the run has no folder
   static void forget_old(Epochs& epochs);
   static std::string text_of(const Epochs& epochs);
   static Epochs epochs_in(std::string_view text);
@@ -85,11 +84,11 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
   std::string graph_, name_;
   ImageShape image_;
   RunServices* run_;
-  std::uint64_t budget_;  // bad samples of an epoch, or of a pass of another graph
+  std::uint64_t budget_;  // bad samples per epoch, or per pass of another graph
 
   mutable std::mutex mutex_;
-  Epochs bad_;    // of the newest epochs or passes
-  Epochs found_;  // the part of it that other ranks do not know yet
+  Epochs bad_;    // the newest epochs or passes
+  Epochs found_;  // the part not yet known to other ranks
   Epochs bad_in_rehearsal_;
 };
 

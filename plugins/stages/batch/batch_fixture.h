@@ -1,4 +1,4 @@
-// A batch of decoded images for the stage `batch`, and what it says of it.
+// A batch of decoded images for the stage `batch`, and its warnings.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -76,7 +76,7 @@ TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
   }
 }
 
-// Else those that the slot had before would count, and of rows the next sample's.
+// Otherwise the slot's previous numbers would count, and with rows the next sample's.
 TEST_F(BatchTest, ASampleWithOtherNumbersThanItsSourceAnnouncedIsBad) {
   params_.bad_samples = "skip";
   for (const bool rows : {false, true}) {
@@ -128,7 +128,7 @@ TEST_F(BatchTest, SaysOfEachSlotWhereItComesFrom) {
   batch->samples[3].record.translate(1, 0);
   batch->samples[4].change_pixels();
   batch->samples[5].change_colours();
-  batch->source_maps[6] = {1, 1, {}};  // of another step
+  batch->source_maps[6] = {1, 1, {}};  // from another step
   spoil(*batch, 6);
   feed(stage, testkit::whole(batch));
   EXPECT_EQ(seen_source(*batch, 2), (SourceMap{20, 30, AffineMap::translation(2, 7)}));

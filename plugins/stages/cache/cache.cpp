@@ -19,22 +19,22 @@ std::size_t budget_of(const std::string& text) {
 
 void Cache::describe_params(StageDescription<Params>& d) {
   d.params.add("memory", &Params::memory)
-      .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file")
+      .text("memory limit, such as \"4 GiB\"; default: 1 GiB, or none with a file")
       .may_change();
   d.params.add("file", &Params::file)
-      .text("a file that later runs use too; written again when the data or the stages before it have changed")
+      .text("cache file, also for later runs; rewritten when the data or earlier stages change")
       .may_change();
 }
 
 void ImageCache::describe(StageDescription<Params>& d) {
-  d.name("cache").text("Remembers decoded images, in memory or in one file.");
+  d.name("cache").text("Caches decoded images, in memory or in one file.");
   describe_params(d);
   d.params.add("device", &Params::device)
-      .text("devices keep the images too, so that later epochs copy no pixels; stages after it may flip and shift, not recolour");
+      .text("also cache images on devices: later epochs copy no pixels; later stages may flip and shift, not recolour");
 }
 
 void EncodedCache::describe(StageDescription<Params>& d) {
-  d.name("cache_encoded").text("Remembers encoded images, in memory or in one file.");
+  d.name("cache_encoded").text("Caches encoded images, in memory or in one file.");
   d.input(payload::kSampleChunk).output(payload::kSampleChunk);
   describe_params(d);
 }
@@ -60,7 +60,7 @@ void Cache::open() {
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
   if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is written again: {}", path_, why));
   reader_ = owned_reader_.get();
-  if (!owned_reader_ && site_.group != nullptr) {  // two epochs, as one may drop samples
+  if (!owned_reader_ && site_.group != nullptr) {  // two epochs, because one may drop samples
     fail(ErrorKind::usage,
          "file '{}' is not there yet, and several processes would write it: make it by a run of one process and two epochs",
          path_);
@@ -68,7 +68,7 @@ void Cache::open() {
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
 }
 
-// What has lacked samples in the first pass, bad ones or those of a batch that was dropped, and needs none of them any more.
+// Finishes the file although samples are missing: bad ones, or those of a dropped batch, which a second pass did not need.
 Cache::~Cache() {
   if (!writer_ || !has_second_pass_) return;
   try {
@@ -97,7 +97,7 @@ bool Cache::fetch(Sample& sample) {
   return memory_ && read_entry(memory_->find(sample.key.index), sample);
 }
 
-// The sample's file is not known before the source has read it.
+// The sample's file is unknown before the source has read it.
 void Cache::name_damage(std::uint64_t index) {
   constexpr std::size_t kMost = 5;
   const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ void Cache::name_damage(std::uint64_t index) {
                                     path_, index));
 }
 
-// As where two graphs read other parts of one listing into a file of one name: the one that ended last has written it.
+// Happens if two graphs read different parts of a listing into the same file: the one that ends last overwrites it.
 void Cache::count_missing() {
   constexpr int kEnough = 32;
   if (writer_ || !owned_reader_ || site_.run == nullptr || is_of_use_ || ++missing_ != kEnough) return;
@@ -124,29 +124,29 @@ void Cache::process(Sample& sample, Draw&) {
          "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
          "cache before it");
   }
-  if (sample.image().data == nullptr && !sample.decoded.is_plain()) {  // entries do not keep what it is made of
+  if (sample.image().data == nullptr && !sample.decoded.is_plain()) {  // entries lack the data to make it again
     fail(ErrorKind::usage, "the source gives pixels of {}, and 8-bit images of one frame are cached: take the cache out of flow",
          to_string(sample.decoded));
   }
   count_missing();
-  if (sample.image().data != nullptr) execute_pending(sample, window_);  // entries have pixels and no record
+  if (sample.image().data != nullptr) execute_pending(sample, window_);  // entries hold pixels but no record
   if (memory_ && !memory_->full() && !memory_->has(sample.key.index)) {
     if (std::uint8_t* place = memory_->reserve(entry_bytes(sample))) {
       write_entry(sample, place);
       memory_->keep(sample.key.index, place);
     }
   }
-  // What comes again would look like the second pass, before which all was written.
+  // A rehearsal's repeated samples would look like a second pass, which ends the writing.
   if (writer_ && !is_dry_run() && !reader_.load(std::memory_order_relaxed)) write(sample);
 }
 
 void Cache::write(const Sample& sample) {
-  const bool is_replacement = sample.key.attempt > 0;  // of a sample that may be bad in each pass
+  const bool is_replacement = sample.key.attempt > 0;  // its original may be bad in each pass
   std::uint64_t first = kNone;
   const bool begins = !is_replacement && first_position_.compare_exchange_strong(first, sample.key.position);
   const bool second_pass = !begins && !is_replacement && first == sample.key.position;
   if (!second_pass && writer_->write(sample) < samples_) return;
-  if (!writer_->finish()) return;  // somebody else does
+  if (!writer_->finish()) return;  // another thread finishes it
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
   if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is not used in this run: {}", path_, why));
@@ -157,7 +157,7 @@ std::size_t Cache::memory_bound() const { return memory_ ? budget_ : 0; }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("cache", "1.0", "Samples remembered in memory or in one file.") {
+MILLRACE_PLUGIN("cache", "1.0", "Samples cached in memory or in one file.") {
   registry.add_stage<millrace::ImageCache>();
   registry.add_stage<millrace::EncodedCache>();
 }

@@ -24,8 +24,8 @@ constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '4'};
 
 using Checksum = std::uint64_t;
 
-// Returns 0 or the error; ENODATA: the file ends before. Not by a map: a disk that fails, or a file that somebody cuts short,
-// would end the process by a signal.
+// Returns 0 or the error; ENODATA at a premature end of file. Does not use mmap: a failing disk or a truncated file would end the
+// process by a signal.
 int read_fully(int file, void* to, std::size_t bytes, std::uint64_t at) {
   auto* into = static_cast<std::uint8_t*>(to);
   while (bytes > 0) {
@@ -39,16 +39,16 @@ int read_fully(int file, void* to, std::size_t bytes, std::uint64_t at) {
   return 0;
 }
 
-// What passes when the machine is less busy.
+// Errors that pass when the machine is less busy.
 bool is_lack(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO || error == EAGAIN; }
 
 [[noreturn]] void cannot(const char* what, const std::string& path, int error) {
   fail(ErrorKind::storage, "the cache file '{}' cannot be {}: {}", path, what, std::strerror(error));
 }
 
-// What is something else is not ours to overwrite; nor is a folder, or a device.
+// Other files must not be overwritten, nor folders or devices.
 bool begins_as_cache(int file) {
-  char magic[sizeof kMagic - 1] = {};  // of any version
+  char magic[sizeof kMagic - 1] = {};  // in any version
   const ssize_t got = pread(file, magic, sizeof magic, 0);
   return got > 0 && std::memcmp(magic, kMagic, static_cast<std::size_t>(got)) == 0;
 }
@@ -59,7 +59,7 @@ std::string temporary_name(const std::string& path) {
   return fmt::format("{}.{}-{}.part", path, getpid(), number++);
 }
 
-// Whether the path still leads to the open file: between open() and flock() another writer may have removed or renamed it.
+// True if the path still refers to the open file: between open() and flock() another writer may have removed or renamed it.
 bool is_at(int file, const std::string& path) {
   struct stat opened {};
   struct stat named {};
@@ -67,9 +67,9 @@ bool is_at(int file, const std::string& path) {
          opened.st_ino == named.st_ino;
 }
 
-// Makes and locks a file for this writer alone. Other writers take a file that is not locked yet for abandoned, and remove it:
-// then another one is made. Processes in two containers that share the folder may have the same number, and so want the same
-// name. On a file system without locks no file is taken for abandoned.
+// Makes and locks a file for this writer. Another writer may take a file that is not locked yet for abandoned and remove it; then
+// this makes a new one. Processes in two containers that share the folder may have the same process id, and so the same name. On
+// a file system without locks no file is taken for abandoned.
 int make_locked(const std::string& path, std::string& temporary) {
   for (;;) {
     temporary = temporary_name(path);
@@ -82,7 +82,7 @@ int make_locked(const std::string& path, std::string& temporary) {
   }
 }
 
-// Removes files of temporary_name() that no writer holds a lock on. Files of other names are a user's.
+// Removes files named by temporary_name() that no writer has locked. Other files belong to the user.
 void remove_abandoned(const std::filesystem::path& path) {
   const std::string begin = path.filename().string() + ".";
   std::vector<std::filesystem::path> parts;
@@ -105,7 +105,7 @@ void remove_abandoned(const std::filesystem::path& path) {
 }  // namespace
 
 std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uint64_t fingerprint, std::string& why) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would wait for its writer
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // does not block on a pipe
   if (file < 0) {
     if (is_lack(errno)) cannot("opened", path, errno);
     if (errno != ENOENT) why = std::strerror(errno);
@@ -142,7 +142,7 @@ bool CacheReader::load(const std::string& path, std::uint64_t bytes, std::uint64
   }
   const bool fits = header.bytes == bytes && header.table >= sizeof header && header.table <= bytes &&
                     header.samples == (bytes - header.table) / sizeof(TableLine) && header.samples >> 32 == 0 &&
-                    fits_in_host_memory(bytes - header.table);  // a sparse file may say anything
+                    fits_in_host_memory(bytes - header.table);  // the length of a sparse file is not trustworthy
   if (!fits) return unusable("it is damaged");
   if (header.fingerprint != fingerprint) return unusable("the data or the stages before the cache have changed");
   std::vector<TableLine> table(header.samples);
@@ -166,7 +166,7 @@ bool CacheReader::place(const std::vector<TableLine>& table, std::uint64_t end) 
 }
 
 CacheReader::Found CacheReader::find(std::uint64_t index) const {
-  thread_local ByteBuffer entry;  // its memory is not cleared first
+  thread_local ByteBuffer entry;  // not zeroed
   const std::size_t number = numbers_.get(index);
   if (number == 0) return {};
   const std::uint64_t begin = begins_[number - 1], bytes = begins_[number] - begin;
@@ -191,7 +191,7 @@ CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint) : path_(st
 
 CacheWriter::~CacheWriter() {
   if (file_ < 0) return;
-  ::unlink(temporary_.c_str());  // while it is locked: afterwards the name may be another's
+  ::unlink(temporary_.c_str());  // while locked: later the name may belong to another writer
   ::close(file_);
 }
 

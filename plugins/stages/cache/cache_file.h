@@ -1,5 +1,5 @@
-// The cache on disk: (FileHeader) (entries, a checksum of eight bytes after each) (offsets of the entries by position: index,
-// offset) - written once, read by entries afterwards.
+// The cache file: (FileHeader) (entries, a checksum of eight bytes after each) (offsets of the entries by position: index,
+// offset). Written once, then read entry by entry.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@ namespace millrace {
 
 struct FileHeader {
   char magic[8];              // "MRCACHE4"
-  std::uint64_t fingerprint;  // of what was cached: source and stages
+  std::uint64_t fingerprint;  // source and stages before the cache
   std::uint64_t samples;
-  std::uint64_t table;  // where the offsets begin
-  std::uint64_t bytes;  // of the file
+  std::uint64_t table;  // offset of the table
+  std::uint64_t bytes;  // size of the file
   std::uint64_t check;  // hash of the table
 };
 
@@ -32,41 +32,41 @@ struct TableLine {
 class CacheReader {
  public:
   struct Found {
-    std::span<const std::uint8_t> entry;  // empty: not there, or damaged. Valid until this thread asks again, of any file
+    std::span<const std::uint8_t> entry;  // empty if missing or damaged; valid until this thread's next call, for any file
     bool is_damaged = false;
   };
 
-  // Null when there is no file. `why` says so when there is one that cannot be used. ErrorKind::storage where the system lacks
-  // something: such a file may be in order, and must not be replaced.
+  // Null if there is no file, or an unusable one: then `why` holds the reason. Throws ErrorKind::storage if the system lacks a
+  // resource: the file may be valid and must not be replaced.
   static std::unique_ptr<CacheReader> open(const std::string& path, std::uint64_t fingerprint, std::string& why);
   ~CacheReader();
   CacheReader(const CacheReader&) = delete;
   CacheReader& operator=(const CacheReader&) = delete;
-  // Reads the entry and compares its checksum, each time. What the disk does not give is damaged, too.
+  // Reads the entry and verifies its checksum each time. Unreadable entries count as damaged.
   Found find(std::uint64_t index) const;
 
  private:
   explicit CacheReader(int file) : file_(file) {}
   bool load(const std::string& path, std::uint64_t bytes, std::uint64_t fingerprint, std::string& why);
-  bool place(const std::vector<TableLine>& table, std::uint64_t end);  // `end`: of all entries
+  bool place(const std::vector<TableLine>& table, std::uint64_t end);  // `end`: end of all entries
 
   const int file_;
-  IndexTable<std::uint32_t> numbers_;  // of a sample's entry, from 1; 0: there is none
-  std::vector<std::uint64_t> begins_;  // of the entries, which lie one after the other; then the end of the last one
+  IndexTable<std::uint32_t> numbers_;  // by sample: number of its entry, from 1; 0 if none
+  std::vector<std::uint64_t> begins_;  // beginnings of the entries in sequence, then the end of the last
 };
 
-// A file being written under a temporary name, which is locked as long as somebody writes it. Thread-safe: one entry at a time.
-// ErrorKind::storage for what the disk refuses.
+// A file being written under a temporary name, locked while it is written. Thread-safe: writes one entry at a time. Write
+// failures are ErrorKind::storage.
 class CacheWriter {
  public:
-  CacheWriter(std::string path, std::uint64_t fingerprint);  // removes what writers that were killed have left of this file
-  ~CacheWriter();                                            // an unfinished file is removed
+  CacheWriter(std::string path, std::uint64_t fingerprint);  // removes what killed writers have left of this file
+  ~CacheWriter();                                            // removes an unfinished file
   CacheWriter(const CacheWriter&) = delete;
   CacheWriter& operator=(const CacheWriter&) = delete;
 
-  // Appends the sample, unless it is there or the file is finished. Returns the number of samples in it.
+  // Appends the sample unless it is present or the file is finished. Returns the number of samples in the file.
   std::uint64_t write(const Sample& sample);
-  // Gives the file its name. Once; later calls do nothing. Returns whether it did.
+  // Renames the file. Returns true in the first call; later calls do nothing.
   bool finish();
 
  private:

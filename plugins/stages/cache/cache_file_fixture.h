@@ -1,4 +1,4 @@
-// A cache with a file, and the samples that come to it.
+// A cache with a file, and samples for it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class CacheFileTest : public testing::Test {
   }
   ~CacheFileTest() override { fs::remove_all(folder_); }
 
-  // As the source and the stages before would fill it.
+  // Fills it like the source and the earlier stages.
   void fill(std::uint64_t index) {
     sample_.reset({.epoch = 0, .position = index, .index = index}, {}, target_spec_);
     sample_.url = "u" + std::to_string(index);

@@ -1,4 +1,4 @@
-// Nothing that has happened to a cache's file changes an image.
+// Damage to a cache's file never changes an image.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Whatever bit it is: each sample is as it was, or is read again and named once.
+// For any bit: each sample is unchanged, or is read again and named once.
 TEST_F(CacheFileTest, AFlippedBitIsFoundWhereverItIs) {
   write_file();
   std::ifstream in(params_.file, std::ios::binary);
@@ -44,7 +44,7 @@ TEST_F(CacheFileTest, AFlippedBitIsFoundWhereverItIs) {
       ASSERT_EQ(run.warnings().size(), 1U) << at;
       ASSERT_TRUE(lacks == 3 || lacks == 15) << at << ": one in each epoch, or the whole file";
       missing += lacks == 3;
-    } catch (const Error& error) {  // it does not begin as a cache file
+    } catch (const Error& error) {  // its beginning does not match a cache file
       ASSERT_LT(at, 7U) << error.what();
     }
   }
@@ -66,7 +66,7 @@ TEST_F(CacheFileTest, OneOfAnOlderVersionIsWrittenAgain) {
             "cache file '" + params_.file + "' is written again: it is of an older version, without checksums of its images");
 }
 
-// A map of it would end the process by SIGBUS, as it would where the disk fails.
+// An mmap of it would end the process by SIGBUS, as with a failing disk.
 TEST_F(CacheFileTest, OneThatIsCutShortWhileItIsReadIsDamaged) {
   write_file();
   ImageCache cache(params_, context_);
@@ -80,7 +80,7 @@ TEST_F(CacheFileTest, OneThatIsCutShortWhileItIsReadIsDamaged) {
                                     "its source");
 }
 
-// Such as too many open files: the file is in order, and a new one would not be better.
+// For example too many open files: the file is valid, and a new one would not be better.
 TEST_F(CacheFileTest, ALackOfTheSystemIsNoDamage) {
   write_file();
   const auto bytes = fs::file_size(params_.file);

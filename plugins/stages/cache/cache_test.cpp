@@ -30,7 +30,7 @@ class CountedSource : public Source {
  public:
   struct Params : SourceParams {
     std::int64_t size = 50;
-    bool bad = false;  // sample 7 is
+    bool bad = false;  // sample 7 is bad
   };
   static void describe(StageDescription<Params>& d) {
     d.name("counted");
@@ -56,7 +56,7 @@ class CountedSource : public Source {
   Params params_;
 };
 
-// Pixels made of the encoded bytes alone.
+// Pixels that depend only on the encoded bytes.
 class Plain : public SampleTransform {
  public:
   struct Params {};
@@ -136,7 +136,7 @@ TEST(Cache, RefusesToFreezeDraws) {
   EXPECT_NE(error_of([&] { test.run({}); }).find("changes images at random"), std::string::npos);
 }
 
-// Notes of each sample whether a device may keep its image.
+// Records for each sample whether a device may keep its image.
 class Watch : public SampleTransform {
  public:
   struct Params {};
@@ -165,7 +165,7 @@ TEST(Cache, TellsDevicesToKeepItsImagesIfAskedTo) {
   }
 }
 
-// An entry does not say of how many frames and bits its pixels are, and would come back as another image.
+// An entry does not store frames and bits, so the pixels would return as another image.
 TEST(Cache, RefusesPixelsThatItsEntriesCannotTell) {
   EncodedCache cache({}, DataContext{});
   Sample sample;
@@ -195,7 +195,7 @@ TEST(Cache, RefusesABudgetThatIsNone) {
             "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"much\"");
 }
 
-// A stage that draws nothing may mirror every image by its record, which is executed on the device.
+// A stage without draws may mirror every image by its record, which is executed on the device.
 TEST_F(CacheFileTest, KeepsImagesAsAPendingRecordLeavesThem) {
   context_.window = {2, 3, 3};
   params_.file.clear();
@@ -260,7 +260,7 @@ TEST_F(CacheFileTest, IsFinishedWithoutBadSamplesWhenASecondPassBegins) {
   EXPECT_FALSE(fetch(cache, 4));
 }
 
-// As where a batch that is not full is dropped: what was read in the first pass comes from memory in the second.
+// If a partial batch is dropped, its samples of the first pass come from memory in the second.
 TEST_F(CacheFileTest, IsFinishedAtTheEndWhereMemoryHasAllOfASecondPass) {
   params_.memory = "1 MiB";
   const auto pass_of = [&](ImageCache& cache) {
@@ -284,7 +284,7 @@ TEST_F(CacheFileTest, IsFinishedAtTheEndWhereMemoryHasAllOfASecondPass) {
   EXPECT_TRUE(run_.warnings().empty());
 }
 
-// In a pass without shuffling its place is bad in each pass, and no first attempt for it ever comes.
+// In a pass without shuffling its place is bad in each pass, and it never has a first attempt.
 TEST_F(CacheFileTest, IsFinishedInASecondPassAlthoughTheFirstToComeWasAReplacement) {
   ImageCache cache(params_, context_);
   cache.open();
@@ -363,7 +363,7 @@ TEST_F(CacheFileTest, AnUnfinishedFileIsRemoved) {
   EXPECT_TRUE(fs::is_empty(folder_ / "deep"));
 }
 
-// As after SIGKILL. A file that somebody writes is locked.
+// As after SIGKILL. A file being written is locked.
 TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
   fs::create_directories(folder_ / "deep");
   const fs::path left = params_.file + ".4711-0.part", other = folder_ / "deep" / "other.cache.4711-0.part";
@@ -385,7 +385,7 @@ TEST_F(CacheFileTest, WhatKilledRunsHaveLeftOfAFileGoesWhenItIsWrittenAgain) {
   EXPECT_TRUE(fetch(one, 4)) << "it was still there";
 }
 
-// Each looks for abandoned files before it makes its own, which is not locked yet for a moment.
+// Each looks for abandoned files before it creates its own, which is briefly not locked.
 TEST_F(CacheFileTest, WritersThatBeginTogetherLoseNoFile) {
   constexpr int kThreads = 8, kWriters = 50;
   std::atomic<int> finished{0};
@@ -407,7 +407,7 @@ TEST_F(CacheFileTest, WritersThatBeginTogetherLoseNoFile) {
   EXPECT_EQ(finished, kThreads * kWriters);
 }
 
-// In two containers with one folder, processes have the same numbers.
+// In two containers that share a folder, processes may have equal ids.
 TEST_F(CacheFileTest, AFileThatSomebodyElseWritesUnderTheNextNameStaysWhole) {
   const auto name = [&](int number) { return fmt::format("{}.{}-{}.part", params_.file, getpid(), number); };
   std::optional<CacheWriter> one(std::in_place, params_.file, 42);
@@ -423,7 +423,7 @@ TEST_F(CacheFileTest, AFileThatSomebodyElseWritesUnderTheNextNameStaysWhole) {
   ::close(file);
 }
 
-// Such as those of training and validation, where a table was copied: each run would write the file again.
+// For example training and validation with a copied table: each run would write the file again.
 TEST_F(CacheFileTest, OneFileOfTwoCachesOfARunIsRefused) {
   context_.graph = "train";
   context_.name = "cache";
@@ -447,7 +447,7 @@ TEST_F(CacheFileTest, OneFileOfTwoCachesOfARunIsRefused) {
   context_.run = &run_;
 }
 
-// As runs do that begin at the same time.
+// As in runs that begin at the same time.
 TEST_F(CacheFileTest, TwoRunsWithOneFileDoNotDisturbEachOther) {
   testkit::RecordedRun another_run;
   ImageCache one(params_, context_);
@@ -534,7 +534,7 @@ TEST(Entry, ContradictionsAreRefused) {
     for (const int flip : {0x01, 0x80, 0xff}) {
       std::vector<std::uint8_t> entry = good;
       entry[byte] = static_cast<std::uint8_t>(entry[byte] ^ flip);
-      read_entry(entry, sample);  // whatever it says, nothing outside is read (AddressSanitizer watches)
+      read_entry(entry, sample);  // for any content, nothing outside is read (AddressSanitizer checks)
     }
   }
   for (std::size_t bytes = 0; bytes < good.size(); ++bytes)

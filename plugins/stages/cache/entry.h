@@ -1,4 +1,4 @@
-// One sample as a run of bytes, the same in memory and on disk.
+// One sample as bytes, in the same form in memory and on disk.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// As an image's shape is kept; all are 8-bit images of one frame (ImageShape::is_plain()).
+// Stored form of an image's shape; all are 8-bit images of one frame (ImageShape::is_plain()).
 struct EntryExtents {
   std::int32_t height, width, channels;
 };
@@ -17,26 +17,27 @@ struct EntryExtents {
 // (fixed part) (url) (member) (target_url) (numbers) (encoded or pixels) (encoded target or target's pixels). Little-endian,
 // unaligned.
 struct EntryHeader {
-  std::uint64_t bytes;         // of the whole entry
-  std::uint64_t index;         // of the sample in its source
+  std::uint64_t bytes;         // size of the whole entry
+  std::uint64_t index;         // index of the sample in its source
   std::uint64_t content;       // Sample::content
   std::uint64_t offset;        // Sample::offset
   std::uint64_t first_bytes;   // encoded file, or pixels
-  std::uint64_t second_bytes;  // of the target
+  std::uint64_t second_bytes;  // target's bytes
   std::int32_t label;
-  std::uint32_t url, member, target_url;  // characters
+  std::uint32_t url, member, target_url;  // lengths in characters
   std::uint32_t numbers;
-  EntryExtents image;  // of the pixels; for encoded bytes Sample::decoded
+  EntryExtents image;  // shape of the pixels; for encoded bytes Sample::decoded
   EntryExtents target;
-  std::uint32_t pixels;  // 1: decoded
-  SourceMap source_map;  // of the pixels
+  std::uint32_t pixels;  // 1 if decoded
+  SourceMap source_map;  // maps the pixels to their source
 };
 
-// Whether the sample has been decoded decides what is kept.
+// Counts pixels if the sample is decoded, else encoded bytes.
 std::size_t entry_bytes(const Sample& sample);
-void write_entry(const Sample& sample, std::uint8_t* out);  // entry_bytes(sample)
+void write_entry(const Sample& sample, std::uint8_t* out);  // writes entry_bytes(sample) bytes
 
-// Fills the sample from an entry. False when the entry contradicts itself or is of another sample; then the sample is unchanged.
+// Fills the sample from an entry. Returns false and leaves the sample unchanged if the entry is inconsistent or belongs to
+// another sample.
 bool read_entry(std::span<const std::uint8_t> entry, Sample& sample);
 
 }  // namespace millrace

@@ -11,10 +11,10 @@
 namespace millrace {
 namespace {
 
-// The caches of all runs of this process, by file.
+// The files of all caches in all runs of this process.
 struct Claims {
   std::mutex mutex;
-  std::map<std::pair<const RunServices*, std::filesystem::path>, std::string> places;  // of each cache in its pipeline
+  std::map<std::pair<const RunServices*, std::filesystem::path>, std::string> places;  // each cache's place in its pipeline
 };
 
 Claims& claims() {

@@ -1,4 +1,4 @@
-// Which cache of a run has a file.
+// Tracks which cache of a run uses a file.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// The file of one cache, as long as this lives. Each graph has samples of its own, or another part of the same ones: of two
-// caches of a run the one that ends last would replace what the other has written, in each run again. Thread-safe.
+// Claims a file for one cache while this object lives. Graphs have different samples, or different parts of them: if two caches
+// of a run shared a file, the last to end would replace the other's file in every run. Thread-safe.
 class FileClaim {
  public:
-  // Throws Error(usage) where another cache of the same run has it.
+  // Throws Error(usage) if another cache of the same run has it.
   FileClaim(const std::filesystem::path& path, const StageSite& site);
   FileClaim(const FileClaim&) = delete;
   FileClaim& operator=(const FileClaim&) = delete;

@@ -15,7 +15,7 @@ std::span<const std::uint8_t> MemoryStore::find(std::uint64_t index) const {
   return {entry, bytes};
 }
 
-// Only while the cache fills, so the lock costs nothing in steady state.
+// Called only while the cache fills, so the lock costs nothing in steady state.
 std::uint8_t* MemoryStore::reserve(std::size_t bytes) {
   if (full()) return nullptr;
   const std::lock_guard lock(mutex_);

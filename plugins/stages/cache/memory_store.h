@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// A table from sample index to where its entry lies; filled by many threads, without a lock. Pages come as they are needed.
+// Lock-free table from sample index to the place of its entry, filled by many threads. Memory pages are committed on first use.
 // REQUIRES: index < 2^32.
 template <class T>
 class IndexTable {
@@ -26,7 +26,7 @@ class IndexTable {
     const Page* page = pages_[index >> 16].load(std::memory_order_acquire);
     return page ? (*page)[index & 0xffff].load(std::memory_order_acquire) : T{};
   }
-  // False when somebody was faster.
+  // Returns false if another thread was faster.
   bool set(std::uint64_t index, T value) {
     T none{};
     return page(index >> 16)[index & 0xffff].compare_exchange_strong(none, value, std::memory_order_release);
@@ -46,15 +46,15 @@ class IndexTable {
   std::array<std::atomic<Page*>, 0x10000> pages_{};
 };
 
-// Entries in memory, up to a budget. Never moved, never thrown out. Thread-safe.
+// Entries in memory, up to a budget. They are never moved or evicted. Thread-safe.
 class MemoryStore {
  public:
   explicit MemoryStore(std::size_t budget) : budget_(budget) {}
 
-  std::span<const std::uint8_t> find(std::uint64_t index) const;  // empty: not there
+  std::span<const std::uint8_t> find(std::uint64_t index) const;  // empty if missing
   bool has(std::uint64_t index) const { return table_.get(index) != nullptr; }
 
-  // Space for an entry; null when the budget is spent. Filled by the caller, then made known by keep().
+  // Space for an entry; null if the budget is used up. The caller fills it and publishes it with keep().
   std::uint8_t* reserve(std::size_t bytes);
   void keep(std::uint64_t index, const std::uint8_t* entry) { table_.set(index, entry); }
 
@@ -66,10 +66,10 @@ class MemoryStore {
   const std::size_t budget_;
   IndexTable<const std::uint8_t*> table_;
   std::atomic<bool> full_{false};
-  std::mutex mutex_;  // of what follows; held for some additions only
+  std::mutex mutex_;  // guards the fields below; only some additions hold it
   std::vector<std::unique_ptr<std::uint8_t[]>> blocks_;
-  std::size_t reserved_ = 0;         // bytes of all blocks
-  std::size_t used_ = 0, size_ = 0;  // of the last block
+  std::size_t reserved_ = 0;         // total size of all blocks, in bytes
+  std::size_t used_ = 0, size_ = 0;  // fill level and size of the last block
 };
 
 }  // namespace millrace

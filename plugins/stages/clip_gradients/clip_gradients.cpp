@@ -20,21 +20,21 @@ constexpr const char* kFigure = "gradient_norm";
 
 void ClipGradients::describe(StageDescription<Params>& d) {
   d.name("clip_gradients")
-      .text("Bounds a step's gradients in one way; for two, put two of it into flow. Stands between allreduce and optimizer.");
+      .text("Clips a step's gradients in one way; use two stages for two ways. Belongs between allreduce and optimizer.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket).per_replica();
   d.params.add("global_norm", &Params::global_norm)
       .range(0)
       .text(
-          "the largest Euclidean norm that all gradients of a step have together; beyond it they are scaled down to it; default: "
-          "1, without `norm` and `value`")
+          "maximum Euclidean norm of all gradients of a step together; larger ones are scaled down to it; default: 1, without "
+          "`norm` and `value`")
       .alternative("bound");
   d.params.add("norm", &Params::norm)
       .range(0)
-      .text("the largest Euclidean norm of each parameter's gradients; beyond it that parameter's are scaled down to it")
+      .text("maximum Euclidean norm of each parameter's gradients; larger ones are scaled down to it")
       .alternative("bound");
   d.params.add("value", &Params::value)
       .range(0)
-      .text("the largest size of each gradient; beyond it a gradient becomes +-value")
+      .text("maximum magnitude of each gradient; larger ones become +-value")
       .alternative("bound");
 }
 
@@ -78,7 +78,7 @@ void ClipGradients::open() {
   readback_.emplace(device, sizeof(ClipResult));
 }
 
-// A bucket's parameters in as many groups as needed. Their padding is counted with them: it is 0.
+// Splits a bucket's parameters into as many groups as needed. Includes their padding, which is 0.
 void ClipGradients::plan_parameters(const Bucket& bucket) {
   std::vector<ParameterChunks>& groups = parameters_.emplace_back();
   std::int64_t chunks = 0;

@@ -1,4 +1,4 @@
-// The norm of a step's gradients and the factor that follows from it, and bounds of each gradient, as elements (kernel.h).
+// Kernels: the norm of a step's gradients and the resulting factor; bounds of each gradient.
 #pragma once
 
 #include <math.h>
@@ -15,11 +15,12 @@ constexpr std::int64_t chunks_of_gradients(std::int64_t elements) {
   return (elements + kChunkOfGradients - 1) / kChunkOfGradients;
 }
 
-// The squares of one chunk, times that of `scale`, in double, in an order that depends on the number of elements alone.
+// The sum of squares of one chunk, times the square of `scale`, in double, in an order that depends on the number of elements
+// alone.
 struct SumOfSquares {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
-  static constexpr int kLanes = 8;  // sums that a thread keeps apart
+  static constexpr int kLanes = 8;  // sums kept apart by one thread
   static constexpr const char* kName = "squares of gradients";
   const float* gradients = nullptr;
   const float* scale = nullptr;  // null: 1
@@ -53,9 +54,9 @@ struct SumOfSquares {
   MILLRACE_KERNEL static double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
 };
 
-// What is known of a step when all its squares are.
+// Results for a step once all squares are summed.
 struct ClipResult {
-  float scale = 1;  // 1 up to the limit, limit / norm beyond it, 0 where the norm is not finite
+  float scale = 1;  // 1 up to the limit, limit / norm beyond it, 0 if the norm is not finite
   float norm = 0;
 };
 
@@ -84,7 +85,7 @@ struct ClipByNorm {
   }
 };
 
-// What an earlier stage scales gradients by, times the factor that follows from their norm. A factor of 0 stays 0.
+// The scale of an earlier stage, times the factor from the norm. A factor of 0 stays 0.
 struct ProductOfScales {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 32;
@@ -103,8 +104,8 @@ struct ProductOfScales {
   }
 };
 
-// Each gradient becomes the nearest number in [-limit, limit]; NaN stays NaN. What an earlier stage scales them by is not yet in
-// their memory: `scale` * gradient is bounded.
+// Clamps each gradient to [-limit, limit]; NaN stays NaN. An earlier stage's scale is not applied in memory yet, so `scale` *
+// gradient is clamped.
 struct ClipByValue {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
@@ -134,14 +135,14 @@ struct ClipByValue {
   }
 };
 
-// Several parameters of one bucket, whose gradients are taken in chunks. It is plain data, which travels with a kernel.
+// Several parameters of one bucket, whose gradients are processed in chunks. Plain data, passed to kernels by value.
 struct ParameterChunks {
   static constexpr int kMost = 32;
   int parameters = 0;
-  std::int64_t begin[kMost + 1] = {};        // of each parameter's gradients, and the end of the last
-  std::int64_t first_chunk[kMost + 1] = {};  // by parameter; one past the last at the end
+  std::int64_t begin[kMost + 1] = {};        // by parameter: begin of its gradients, and the end of the last
+  std::int64_t first_chunk[kMost + 1] = {};  // by parameter, and the end
 
-  // REQUIRES: parameters < kMost. It begins where the last one ended.
+  // Appends the next parameter. REQUIRES: parameters < kMost.
   void add(std::int64_t elements) {
     begin[parameters + 1] = begin[parameters] + elements;
     first_chunk[parameters + 1] = first_chunk[parameters] + chunks_of_gradients(elements);
@@ -156,13 +157,13 @@ struct ParameterChunks {
   }
 };
 
-// The squares of each chunk, in double, in an order that depends on the parameter's number of elements alone.
+// The sum of squares of each chunk, in double, in an order that depends on the parameter's number of elements alone.
 struct SquaresOfParameters {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
   static constexpr const char* kName = "squares of each parameter's gradients";
   ParameterChunks of;
-  const float* gradients = nullptr;  // of the bucket
+  const float* gradients = nullptr;  // the bucket's gradients
   double* squares = nullptr;         // (chunks), written
 
   std::int64_t size() const { return of.chunks(); }
@@ -181,14 +182,14 @@ struct SquaresOfParameters {
   }
 };
 
-// Scales each parameter's gradients down to the limit where `scale` times their norm is beyond it. A parameter whose norm is not
-// finite stays as it is.
+// Scales each parameter's gradients down to the limit if `scale` times their norm exceeds it. Parameters whose norm is not finite
+// are left unchanged.
 struct BoundParameters {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
   static constexpr const char* kName = "bounds of each parameter's gradients";
   ParameterChunks of;
-  float* gradients = nullptr;       // of the bucket, read and written
+  float* gradients = nullptr;       // the bucket's gradients, read and written
   const double* squares = nullptr;  // (chunks)
   const float* scale = nullptr;     // null: 1
   double limit = 0;

@@ -10,12 +10,12 @@ namespace millrace {
 
 void Crop::describe(StageDescription<Params>& d) {
   d.name("crop")
-      .text("Cuts a piece of a fixed size out of every image.")
+      .text("Crops every image to a fixed size.")
       .in_recipes(RecipeRole::preparation, RecipeEffect::cuts)
       .example("size = [6, 5]")
       .example("size = [4, 4]\nposition = 'random'", {10, 12, 3});
-  d.params.add("size", &Params::size).required().unit("pixels").text("of the piece, [height, width]").in_recipes();
-  d.params.add("position", &Params::position).choices({"centre", "random"}).text("where the piece is cut out").in_recipes();
+  d.params.add("size", &Params::size).required().unit("pixels").text("output size, [height, width]").in_recipes();
+  d.params.add("position", &Params::position).choices({"centre", "random"}).text("position of the crop").in_recipes();
 }
 
 Crop::Crop(const Params& params, const DataContext& context)

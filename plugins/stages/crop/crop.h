@@ -12,11 +12,11 @@ namespace millrace {
 //   size     = [224, 224]
 //   position = "random"     # or "centre"
 //
-// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target is cut in the same way.
-// Order of draws: for "random" the row, then the column, each evenly among all that fit. "centre" draws nothing; where the
-// middle of an odd difference is, millrace/util/centre.h says.
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. The target gets the same crop. Order
+// of draws: for "random" the row, then the column, each uniform over all that fit. "centre" draws nothing; millrace/util/centre.h
+// defines the middle of an odd difference.
 // Threading: parallel.
-// Errors: images known to be smaller than the piece: ErrorKind::usage, in the constructor; one smaller image: ErrorKind::content.
+// Errors: images known to be smaller than the piece: ErrorKind::usage, in the constructor; a smaller image: ErrorKind::content.
 class Crop : public SampleTransform {
  public:
   struct Params {
@@ -34,7 +34,7 @@ class Crop : public SampleTransform {
  private:
   ImageShape piece_;
   bool random_;
-  bool changes_;  // or images are of this size
+  bool changes_;  // false if all images have this size already
   ImageShape window_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 class CropTest : public testing::Test {
  protected:
-  // Every pixel knows where it was: row in the first channel, column in the second.
+  // Every pixel encodes its position: row in the first channel, column in the second.
   void show(ImageShape shape) {
     sample_.reset({}, {});
     const Image image = sample_.new_image(shape);
@@ -28,7 +28,7 @@ class CropTest : public testing::Test {
     }
     sample_.set_image(image);
   }
-  // Row and column that the piece was cut out at; the rest of it is checked.
+  // Row and column of the cropped piece; checks the rest of it.
   std::pair<int, int> cut(Crop& stage, std::uint64_t position = 0) {
     SampleKey key;
     key.position = position;
@@ -136,7 +136,7 @@ TEST_F(CropTest, AppliesAPendingRecordFirst) {
   EXPECT_EQ(cut(stage), (std::pair{3, 3}));
 }
 
-// As `augment` leaves it, whose window is the network's input: a random piece would be the middle else.
+// The state after `augment`, whose window is the network's input: otherwise a random piece would be the middle one.
 TEST_F(CropTest, CutsOutOfTheWholeImageWhateverTheNetworkWillSee) {
   params_.size = {4, 4};
   params_.position = "random";

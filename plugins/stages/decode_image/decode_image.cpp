@@ -14,12 +14,12 @@ namespace millrace {
 
 namespace {
 
-// As messages name it.
+// The target's name in messages.
 std::string target_of(const Sample& sample) {
   return sample.target_url.empty() ? "target" : fmt::format("target '{}'", sample.target_url);
 }
 
-// What a tag has turned, where the target would have its image's size as it is stored. `scale` as below.
+// Describes a turn by a tag, if the target would have its image's size without it. `scale` as below.
 std::string turned(const ImageShape& image, int of_image, const ImageShape& target, int of_target, int scale) {
   const bool would_fit = target.height == image.width * scale && target.width == image.height * scale;
   if (!would_fit || (of_image < 5) == (of_target < 5)) return {};
@@ -29,7 +29,7 @@ std::string turned(const ImageShape& image, int of_image, const ImageShape& targ
       std::max(of_image, of_target), of_image < 5 ? "image" : "target");
 }
 
-// `scale`: how many times as large the target is to be. `tags`: what turned() says.
+// `scale`: the target's size relative to the image. `tags`: text from turned().
 void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target, int scale, const std::string& tags) {
   const int height = image.height * scale, width = image.width * scale;
   if (target.height == height && target.width == width) return;
@@ -56,7 +56,7 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance").in_recipes();
   d.params.add("size", &Params::size)
       .unit("pixels")
-      .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample")
+      .text("output size, [height, width]. Alone: required size; other images are bad samples")
       .in_recipes(RecipeEffect::states_size);
   d.params.add("fit", &Params::fit)
       .choices({"as-is", "exact"})
@@ -65,37 +65,35 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("short_side", &Params::short_side)
       .range(1, 65'535)
       .unit("pixels")
-      .text("resize to this length of the shorter side; proportions stay")
+      .text("resize the shorter side to this length; keeps proportions")
       .in_recipes(RecipeEffect::resizes);
   d.params.add("crop", &Params::crop)
       .choices({"none", "centre"})
-      .text("centre: cut `size` out of the middle, after `short_side` where that is given")
+      .text("centre: crop the middle to `size`, after `short_side` if given")
       .in_recipes(RecipeEffect::cuts);
   d.params
       .add_table(
           "random_resized_crop", static_cast<ExcerptParams::RandomPart Params::*>(&Params::random_resized_crop),
           [](ParamSet<ExcerptParams::RandomPart>& set) {
-            set.add("area", &ExcerptParams::RandomPart::area)
-                .required()
-                .text("of the part, as a share of the image; 0: no such crop");
-            set.add("aspect", &ExcerptParams::RandomPart::aspect).text("of the part, width over height; drawn by its logarithm");
+            set.add("area", &ExcerptParams::RandomPart::area).required().text("share of the image's area; 0: no such crop");
+            set.add("aspect", &ExcerptParams::RandomPart::aspect).text("width over height; uniform in its logarithm");
           })
-      .text("take a part of a random size and place, and resize it to `size`")
+      .text("crop a part of random size and position, and resize it to `size`")
       .in_recipes();
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic"})
-      .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel")
+      .text("resizing filter, widened when shrinking; images of classes always use the nearest pixel")
       .in_recipes();
   d.params.add("shrink", &Params::shrink)
       .choices({"none", "bilinear", "bicubic"})
       .text(
-          "for targets as large as their images: the image is made so many times smaller as the source's target_scale says, by "
-          "this filter; sizes here are those of the smaller image")
+          "for targets as large as their images: shrinks the image by the source's target_scale, with this filter; sizes here "
+          "refer to the shrunken image")
       .in_recipes(RecipeEffect::spoils);
-  d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it").in_recipes();
+  d.params.add("exif", &Params::exif).text("rotate photos upright by their EXIF orientation").in_recipes();
   d.params.add("max_pixels", &Params::max_pixels)
       .range(1)
-      .text("images that are larger, or would be by short_side, are bad samples")
+      .text("larger images, including after short_side, are bad samples")
       .in_recipes();
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples").in_recipes();
   d.params.add("max_scans", &Params::max_scans)
@@ -104,8 +102,8 @@ void DecodeImage::describe(StageDescription<Params>& d) {
       .in_recipes();
   d.params.add("allow_warnings", &Params::allow_warnings)
       .text(
-          "use what there is of truncated or damaged images: what is missing is black in a PNG, and grey in a JPEG. Images of "
-          "classes must be whole")
+          "use the readable part of truncated or damaged images: the rest is black in PNG, grey in JPEG. Images of classes must "
+          "be whole")
       .in_recipes();
 }
 
@@ -129,7 +127,7 @@ DecodeImage::DecodeImage(const Params& params, const DataContext& context)
   refuse_announced(context.image);
 }
 
-// What the stage before announces may say already that each image is a bad sample.
+// The announced shape may already prove that every image is bad.
 void DecodeImage::refuse_announced(const ImageShape& image) const {
   if (image.height == 0 || image.width == 0 || shrinks_ || rule_.is_random()) return;
   try {
@@ -166,8 +164,8 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
   check_size(sample, image, shape, scale, turned(image, image_orientation, shape, file.orientation(), scale));
 }
 
-// Where an image and its target carry different tags, the sizes tell whether both stand upright as they should. They do not where
-// a turn keeps the size: half a turn, a mirror image, a square.
+// If an image and its target carry different tags, their sizes show whether both stand upright. Turns that keep the size are
+// undetectable: half a turn, a mirror image, a square.
 void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& image, int of_image, int of_target) {
   if (of_image == of_target || run_ == nullptr) return;
   const bool sizes_tell = swaps_sides(of_image) != swaps_sides(of_target) && image.height != image.width;
@@ -179,8 +177,8 @@ void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& ima
                   place_, sample.place(), of_image, target_of(sample), of_target));
 }
 
-// Cameras and scanners of 12 bits, and careless conversions, store their values in 16 bits as they are, and tomographs store them
-// around 32768. Some images of such data are dark or flat all the same, but not all of the first ones.
+// Cameras and scanners of 12 bits, and careless conversions, store unscaled values in 16 bits, and tomographs store them around
+// 32768. Some correct images are dark or flat too, but not all of the first ones.
 void DecodeImage::name_dark_images(const Sample& sample) {
   constexpr int kEnough = 16, kDark = 256 / 8, kFlat = 8;  // images; levels
   if (run_ == nullptr || !judges_depth_) return;
@@ -202,15 +200,15 @@ void DecodeImage::name_dark_images(const Sample& sample) {
                   place_, kEnough, sample.place(), most * 257));
 }
 
-// `largest`: what the image or its target is resized to, by proportions that the file chooses.
+// `largest`: the size that the image or its target is resized to, in proportions from the file.
 void DecodeImage::check_result(const ImageShape& shape, const Excerpt& largest) const {
   if (largest.width <= limits_.max_pixels / largest.height) return;
   fail(ErrorKind::content, "an image of {} x {} would be resized to {} x {} pixels, more than `max_pixels` ({})", shape.height,
        shape.width, largest.height, largest.width, limits_.max_pixels);
 }
 
-// Into a buffer at the target's size, then by the filter of `shrink`. So the smaller image does not depend on sizes at which a
-// JPEG can be decoded.
+// Renders at the target's size, then shrinks with the filter of `shrink`, so that the result does not depend on the reduced sizes
+// of JPEG decoding.
 void DecodeImage::render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const {
   thread_local ByteBuffer buffer;
   thread_local Resampler resampler;
@@ -260,12 +258,13 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
 }
 
 ImageFacts DecodeImage::facts(const Sample& sample) const {
-  constexpr int kSide = 32;  // of the small version at most, each of whose pixels is a mean
+  constexpr int kSide = 32;  // side of the small version, whose pixels are means
   thread_local ImageFile file;
   thread_local ByteBuffer buffer;
   const ImageShape shape = open_image(sample, file);
   ImageFacts facts{.height = shape.height, .width = shape.width};
   file.describe(facts);
+  facts.origin = origin_in({sample.encoded.data(), sample.encoded.size()});
   const ImageShape small{std::min(shape.height, kSide), std::min(shape.width, kSide), channels_};
   const Image image{buffer.resize(small.bytes()), small};
   file.render({{0, 0, shape.height, shape.width}, whole_of(shape), small.height, small.width, small != shape},
@@ -284,10 +283,9 @@ ImageFacts DecodeImage::facts(const Sample& sample) const {
   return facts;
 }
 
-// What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary
-// nothing is known before the images are read.
+// libjpeg's buffers for a progressive image: 16-bit coefficients, per thread. Unknown in advance if sizes vary.
 std::size_t DecodeImage::memory_bound() const {
-  constexpr std::size_t kTables = 1'000'000;  // of both libraries and of resampling, and a few rows
+  constexpr std::size_t kTables = 1'000'000;  // tables of both libraries and of resampling, and a few rows
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   const std::size_t larger = static_cast<std::size_t>(target_scale_) * static_cast<std::size_t>(target_scale_);
   const std::size_t images = 1 + larger + (shrinks_ ? larger : 0);

@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Decodes JPEG and PNG files on the CPU, with libjpeg-turbo and libpng: as much of each as becomes the sample.
+// Decodes JPEG and PNG files on the CPU, with libjpeg-turbo and libpng: only the part that becomes the sample.
 //
 //   [train.decode_image]
 //   size     = [32, 32]   # every file has this size; leave it out and add a resize or crop stage otherwise
@@ -30,21 +30,21 @@ namespace millrace {
 //   [train.decode_image]                                # super-resolution: the source has target_scale = 2 and targets that
 //   shrink = "bicubic"                                  # are as large as their images, such as the images themselves
 //
-// Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
-// Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
-// kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes; in
-// RGB, colours are those of the classes. Both are of one size, or the target is of TargetSpec::scale times the image's, and the
-// same part is taken of both. With `shrink` both files are of one size, and the image becomes TargetSpec::scale times smaller;
-// odd rows and columns below and on the right are left out of both. Photos are turned upright by their EXIF orientation, and so
-// are targets of both kinds, each by its own; a warning names the first pair of which only one was turned and nothing else tells
-// that this is right. Another one says where the first images of 16 bits hold values of fewer. Sample::source_map() leads to the
-// upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of
-// its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is
-// looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
-// Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
-// Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
-// target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
-// lack of memory: std::bad_alloc. Source of random_resized_crop: torchvision's RandomResizedCrop.
+// Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot if the size is the batch's.
+// Samples that hold pixels already (Sample::decoded) are processed the same way. A target of kind `image` is decoded like the
+// image; one of kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by
+// TargetSpec::classes; RGB pixels are the classes' colours. Both have one size, or the target is TargetSpec::scale times larger;
+// the same part is taken from both. With `shrink` both files have one size, and the image becomes TargetSpec::scale times
+// smaller; surplus rows and columns at the bottom and right are dropped from both. Photos are turned upright by their EXIF
+// orientation, and so are targets of both kinds, each by its own; a warning names the first pair of which only one was turned, if
+// the sizes cannot confirm it. Another warns if the first 16-bit images hold values of fewer bits. Sample::source_map() leads to
+// the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth
+// of its size if that is still as large as `size`. Order of draws: with random_resized_crop 22 numbers per sample, before the
+// file is examined: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
+// Threading: parallel; each thread has its own decoders. Errors: inconsistent parameters: ErrorKind::usage. A defect of one file
+// (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its target): ErrorKind::content.
+// Files with complete pixels are accepted despite other defects; see the decoders. Out of memory: std::bad_alloc. Source of
+// random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform, public KnowsImageFacts {
  public:
   struct Params : ExcerptParams {
@@ -87,7 +87,7 @@ class DecodeImage : public SampleTransform, public KnowsImageFacts {
   RunServices* run_;
   std::string place_;
   std::atomic<bool> named_doubtful_turn_ = false, judges_depth_ = true;
-  std::atomic<int> dark_images_ = 0;  // of 16 bits
+  std::atomic<int> dark_images_ = 0;  // among the 16-bit images
 };
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ class DecodeImageTest : public testing::Test {
     const ImageView image = sample_.image();
     return {image.data, image.data + image.shape.bytes()};
   }
-  // The message of the content error that these bytes end in.
+  // The message of the content error for these bytes.
   std::string error_of(const Bytes& bytes, const DecodeImage::Params& params = {}) {
     try {
       decode(bytes, params);

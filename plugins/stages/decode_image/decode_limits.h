@@ -7,9 +7,9 @@ namespace millrace {
 // Checked from headers, before anything is allocated.
 struct DecodeLimits {
   std::int64_t max_pixels = std::int64_t{64} << 20;
-  std::int64_t max_bytes = std::int64_t{256} << 20;  // of the file
-  int max_scans = 100;                               // of a progressive JPEG: each costs a pass over the whole image
-  bool allow_warnings = false;                       // decode what there is of a truncated or damaged image
+  std::int64_t max_bytes = std::int64_t{256} << 20;  // size of the file
+  int max_scans = 100;                               // in a progressive JPEG: each costs a pass over the whole image
+  bool allow_warnings = false;                       // decode the readable part of a truncated or damaged image
 };
 
 // Throws ErrorKind::content.

@@ -10,8 +10,8 @@ namespace millrace {
 
 namespace {
 
-constexpr std::int64_t kLargest = 65'535;               // that JPEG can express
-constexpr std::int64_t kLargestUnseen = 1'000'000'000;  // of an image of which only the middle is made
+constexpr std::int64_t kLargest = 65'535;               // the largest that JPEG can express
+constexpr std::int64_t kLargestUnseen = 1'000'000'000;  // for an image of which only the middle is rendered
 
 Box box_of(const Region& region) {
   return {static_cast<float>(region.left), static_cast<float>(region.top), static_cast<float>(region.left + region.width),
@@ -104,8 +104,8 @@ ExcerptRule::Draws ExcerptRule::draw(Draw& draw) const {
   return draws;
 }
 
-// torchvision's RandomResizedCrop.get_params, attempt by attempt, and its middle piece where none fits, which begins at half of
-// the margin rounded down.
+// torchvision's RandomResizedCrop.get_params, attempt by attempt; its fallback is the centred part, at half of the margin rounded
+// down.
 Region ExcerptRule::random_part(int height, int width, const Draws& draws) const {
   const double area = static_cast<double>(height) * width;
   const double low = std::log(part_.aspect.low), high = std::log(part_.aspect.high);
@@ -129,7 +129,7 @@ Excerpt ExcerptRule::middle(int height, int width) const {
   return cut_out({centred(height, height_), centred(width, width_), height_, width_});
 }
 
-// The middle of the resized image, without making the rest of it.
+// The middle of the resized image, computed without the rest of it.
 Excerpt ExcerptRule::short_side_middle(int height, int width) const {
   const int longer = longer_side(short_side_, height, width, kLargestUnseen), shorter = static_cast<int>(short_side_);
   const int resized_height = height >= width ? longer : shorter, resized_width = height >= width ? shorter : longer;

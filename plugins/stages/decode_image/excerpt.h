@@ -1,5 +1,5 @@
-// Which part of an image becomes the sample, and at what size: a pure function of the image's size and of draws, the same for
-// every kind of file and for targets. jpeg_decoder.h decodes no more of a file than that part needs.
+// The part of an image that becomes the sample, and its size: a pure function of the image's size and of draws, the same for
+// every kind of file and for targets. jpeg_decoder.h decodes only what that part needs.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// Whole pixels of an image.
+// A rectangle of whole pixels.
 struct Region {
   int top = 0, left = 0, height = 0, width = 0;
   friend bool operator==(const Region&, const Region&) = default;
@@ -21,16 +21,16 @@ struct Region {
 
 struct Excerpt {
   Region region;              // all pixels that are needed
-  Box box;                    // what is resampled, in pixels of the image; within the region
-  int height = 0, width = 0;  // of the result
-  bool resampled = false;     // false: the region is the result
+  Box box;                    // the resampled area, in pixels of the image; within the region
+  int height = 0, width = 0;  // size of the result
+  bool resampled = false;     // false if the region is the result
 
-  Excerpt scaled(int scale) const;  // the same of an image so many times as high and wide, with as many times the result's pixels
+  Excerpt scaled(int scale) const;  // the same for an image scaled up by an integer, with the result scaled alike
 };
 
 struct ExcerptParams {
   struct RandomPart {
-    Range area{0, 0};                // share of the image's area
+    Range area{0, 0};                // fraction of the image's area
     Range aspect{3.0 / 4, 4.0 / 3};  // width over height
   };
   std::optional<Size> size;
@@ -41,12 +41,11 @@ struct ExcerptParams {
   std::string filter = "bilinear";
 };
 
-// Errors: parameters that do not go together: ErrorKind::usage; an image that is too small or of another size:
-// ErrorKind::content.
+// Errors: inconsistent parameters: ErrorKind::usage; an image that is too small or has another size: ErrorKind::content.
 class ExcerptRule {
  public:
-  // What random_resized_crop draws of every sample, whatever happens to it: for each of ten attempts an area and an aspect ratio,
-  // then the row and the column; all evenly in [0, 1).
+  // random_resized_crop's draws for every sample, always made: an area and an aspect ratio for each of ten attempts, then the row
+  // and the column; uniform in [0, 1).
   struct Draws {
     std::array<double, 10> area{}, aspect{};
     double row = 0, column = 0;
@@ -57,7 +56,7 @@ class ExcerptRule {
   Draws draw(Draw& draw) const;  // draws nothing in the other modes
   Excerpt excerpt(int height, int width, const Draws& draws) const;
   bool is_random() const { return mode_ == Mode::random_part; }
-  int height() const { return height_; }  // of every result; 0 when it varies
+  int height() const { return height_; }  // the result's height; 0 if it varies
   int width() const { return width_; }
 
  private:

@@ -46,7 +46,7 @@ TEST(RandomResizedCrop, StaysInTheImageAndInItsRanges) {
     at_an_edge += r.top + r.height == 360;
   }
   EXPECT_NEAR(area, 0.4327,
-              0.012);  // of 200,000 draws by torchvision's lines in Python; less than 0.54 as large parts often do not fit
+              0.012);  // from 200,000 draws by torchvision's code in Python; below 0.54, because large parts often do not fit
   EXPECT_GT(at_an_edge, 20);
 }
 
@@ -97,7 +97,7 @@ TEST(ShortSide, AndTheMiddleAreTheMiddleOfTheResizedImage) {
   EXPECT_GE(e.region.left + e.region.width, e.box.right + 480.0 / 341);
 }
 
-// 65,535 pixels as the longest side made it another picture: 19,999 of these rows were shown as if they were 255.
+// A limit of 65,535 pixels for the longest side distorted the picture: 19,999 of these rows were treated as 255.
 TEST(ShortSide, TheMiddleOfAThreadLongImageKeepsItsProportions) {
   ExcerptParams params;
   params.short_side = 256;

@@ -44,7 +44,7 @@ Region reduced(const Region& region, int by) {
   return {top, left, up(region.top + region.height) - top, up(region.left + region.width) - left};
 }
 
-// The box of the full image, in pixels of a part of the reduced one.
+// Converts a box of the full image to pixels of a part of the reduced one.
 Box within(const Box& box, int reduction, const Region& part) {
   const auto r = static_cast<float>(reduction);
   const auto at = [&](float edge, int origin, int extent) {

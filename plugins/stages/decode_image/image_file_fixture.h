@@ -58,7 +58,7 @@ inline Region some_region(Draw& draw, const ImageShape& shape) {
   return r;
 }
 
-// Every region decoded by itself is what the whole decode has there.
+// Every region decoded on its own equals that region of the whole decode.
 inline void expect_parts_of_the_whole(const Pixels& bytes, int channels, int rounds, const std::string& what) {
   ImageFile file;
   const Whole whole = decode(file, bytes, channels);

@@ -1,4 +1,4 @@
-// Parts of images are the same pixels as in the whole, and every kind of PNG is read as it is.
+// Parts of images equal those of the whole image, and every kind of PNG is read correctly.
 #include "image_file.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
   }
 }
 
-// Every sampling that libjpeg writes and reads, also narrow parts, for which libjpeg-turbo takes another way.
+// Every sampling that libjpeg supports, including narrow parts, which libjpeg-turbo handles differently.
 TEST(JpegParts, AreBitForBitThoseOfTheReducedImage) {
   JpegDecoder decoder;
   ByteBuffer buffer;
@@ -131,7 +131,7 @@ double distance(const Pixels& a, const Pixels& b) {
 }
 
 TEST(JpegParts, DecodedAtAPartOfTheirSizeShowTheSamePlace) {
-  // A smooth picture, so that half a pixel to the side would be seen.
+  // A smooth picture, so that a shift of half a pixel would show.
   testing_jpeg::Recipe recipe{.height = 300, .width = 420};
   for (const int orientation : {1, 6}) {
     recipe.orientation = orientation;
@@ -149,7 +149,7 @@ TEST(JpegParts, DecodedAtAPartOfTheirSizeShowTheSamePlace) {
   }
 }
 
-// What a PNG's pixels are, by the definition of its kind.
+// A PNG's pixels, by the definition of its kind.
 Pixels expected_pixels(const testing_png::Recipe& recipe, int channels) {
   Pixels out;
   const int stored = testing_png::channels(recipe.colour);
@@ -210,7 +210,7 @@ TEST(Png, EveryKindIsReadAsItIs) {
   }
 }
 
-// Of whatever depth: optimisers store a mask of 0 and 255 in one bit.
+// At any depth: optimisers store a mask of 0 and 255 in one bit.
 TEST(Png, LabelsKeepTheirValues) {
   ImageFile file;
   for (const testing_png::Recipe& recipe : png_recipes()) {
@@ -247,7 +247,7 @@ testing_png::Recipe with_values(testing_png::Recipe recipe, std::vector<std::uin
   return recipe;
 }
 
-// As programs save them that know no palette and no 8 bits.
+// Saved by programs that support neither palettes nor 8 bits.
 TEST(Png, LabelsOf16BitsKeepValuesBelow256) {
   ImageFile file;
   for (const bool interlaced : {false, true}) {
@@ -290,7 +290,7 @@ TEST(Png, LabelsInRgbAreTheColoursOfClasses) {
   EXPECT_EQ(render(file, cut({0, 0, 1, 2}), 1), (Pixels{3, 255})) << "grey that is stored as RGB";
 }
 
-// One rule for all palettes of a set: an index is what its file makes of it, a colour is a class.
+// One rule for all palettes of a set: an index depends on its file, a colour is a class.
 TEST(Png, LabelsWithAPaletteAreTheColoursOfClasses) {
   ImageFile file;
   const LabelColours colours{{{0x0000ff, 4}, {0x800000, 2}}, 9, true};

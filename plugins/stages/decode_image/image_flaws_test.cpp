@@ -1,4 +1,4 @@
-// Three grades: what is wrong with a file and changes no pixel is taken, damage is not, and allow_warnings takes what there is.
+// Three grades: defects that change no pixel are accepted, damage is not, and allow_warnings accepts the readable part.
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -41,7 +41,7 @@ Pixels zeroed(Pixels bytes, std::size_t begin, std::size_t end) {
   return bytes;
 }
 
-// Decoded whole, in part, and reduced to a quarter: on as many ways through the decoders.
+// Decoded whole, in part, and reduced to a quarter: three paths through the decoders.
 struct Views {
   Pixels whole, part, reduced;
   friend bool operator==(const Views&, const Views&) = default;
@@ -95,7 +95,7 @@ void expect_damage(const std::vector<Flaw>& flaws) {
   }
 }
 
-// Where the first segment of this kind begins, with its marker.
+// Position of the first segment of this kind, including its marker.
 std::size_t segment(const Pixels& jpeg, std::uint8_t marker) {
   std::size_t at = 2;
   while (jpeg[at + 1] != marker) at += std::size_t{2} + jpeg[at + 2] * 256U + jpeg[at + 3];
@@ -135,7 +135,7 @@ std::vector<Flaw> harmless_flaws_of(const Pixels& good) {
   return flaws;
 }
 
-// A progressive JPEG whose second scan comes first; each scan keeps the tables before it.
+// A progressive JPEG with its second scan first; each scan keeps the tables before it.
 Pixels with_second_scan_first(Pixels bytes) {
   const auto end_of_scan = [&](std::size_t at) {
     while (bytes[at + 1] != 0xda) at += std::size_t{2} + bytes[at + 2] * 256U + bytes[at + 3];
@@ -171,7 +171,7 @@ TEST(JpegFlaws, ThatChangePixelsAreDamage) {
     ended.insert(ended.end(), {0xff, 0xd9});
     const std::size_t frame = segment(good, 0xc0);
     shorter[frame + 5] = 0;
-    shorter[frame + 6] = static_cast<std::uint8_t>(side - 16);  // so that codes are left, as where one has lost its length
+    shorter[frame + 6] = static_cast<std::uint8_t>(side - 16);  // leaves codes over, as if one had lost its length
     expect_damage({{"truncated", cut_off(good, size / 2)},
                    {"truncated a little", cut_off(good, 12)},
                    {"truncated and ended", ended},
@@ -190,7 +190,7 @@ void put_number(Pixels& bytes, std::size_t number) {
   for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<std::uint8_t>(number >> shift));
 }
 
-// With a checksum that is right, or is not.
+// With a right or wrong checksum.
 Pixels chunk(const std::string& name, const Pixels& content, bool sound = true) {
   Pixels bytes;
   put_number(bytes, content.size());
@@ -209,7 +209,7 @@ Pixels compressed(const Pixels& raw) {
   return stream;
 }
 
-// Parts of an RGB image, to be joined in other ways than they should be.
+// Parts of an RGB image, for invalid combinations.
 struct Png {
   static constexpr int kSide = 120;
 
@@ -244,7 +244,7 @@ struct Png {
   Pixels good() const { return of(stream); }
 };
 
-// As zlib's header says it: 256 bytes, of which the data do not know.
+// A window of 256 bytes in zlib's header, which is wrong for the data.
 Pixels with_small_window(Pixels stream) {
   stream[0] = 0x08;
   stream[1] = static_cast<std::uint8_t>(31 - 0x0800 % 31);
@@ -349,7 +349,7 @@ TEST(PngFlaws, MissingRowsAreBlackIfTheyAreAllowed) {
   const Pixels no_row = cut_off(good, good.size() - 60);
   EXPECT_THROW(views_of(file, no_row, lenient), Error) << "there is nothing";
 
-  testing_png::Recipe flat{.height = 600, .width = 600};  // deflated as much as zlib can
+  testing_png::Recipe flat{.height = 600, .width = 600};  // at zlib's maximum ratio
   flat.values.resize(600 * 600 * 3, 200);
   const Pixels one_colour = encode(flat);
   EXPECT_EQ(views_of(file, cut_off(one_colour, one_colour.size() / 2), lenient).whole.front(), 200);

@@ -1,4 +1,4 @@
-// What a file that is neither JPEG nor PNG seems to be.
+// Guesses the format of a file that is neither JPEG nor PNG.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// "a GIF image", "a web page", ...; empty when the first bytes tell nothing.
+// "a GIF image", "a web page", ...; empty if not recognised.
 std::string_view recognise_format(std::span<const std::uint8_t> bytes);
 
 }  // namespace millrace

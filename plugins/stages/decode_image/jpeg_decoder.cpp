@@ -16,26 +16,26 @@
 
 namespace millrace {
 
-constexpr JDIMENSION kColumnsBeside = 3;  // of a part, decoded on either side of it
+constexpr JDIMENSION kColumnsBeside = 3;  // extra columns decoded on either side of a part
 
-// The functions that set the escape hold nothing that has a destructor, and neither do libjpeg's frames above them.
+// Functions that call setjmp have no objects with destructors, nor do libjpeg's frames above them.
 struct JpegDecoder::State {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  int failure = 0;       // libjpeg's code of what `message` says; 0: it is not libjpeg's
-  bool saw_end = false;  // of the file, where a marker or data were expected
+  int failure = 0;       // libjpeg's code for `message`; 0 if it is not from libjpeg
+  bool saw_end = false;  // end of file where a marker or data were expected
   bool may_lack_scans = false;
   bool created = false;
   DecodeLimits limits;
   int channels = 3;
-  JDIMENSION first_column = 0;     // of the rows that part() gives
+  JDIMENSION first_column = 0;     // first column of the rows that part() returns
   std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
   std::span<const std::uint8_t> bytes;
   JpegEntropy entropy;
-  bool tries_own_entropy = false;  // else libjpeg's own
+  bool tries_own_entropy = false;  // else libjpeg's
 
   void install();
   void create();
@@ -78,7 +78,7 @@ void JpegDecoder::State::on_message(j_common_ptr common, int level) {
   if (level < 0 && of(common).is_damage() && !of(common).limits.allow_warnings) on_error(common);
 }
 
-// Whether libjpeg's warning means that pixels are missing or wrong. Many files are wrong elsewhere: some phones write a scan's
+// True if libjpeg's warning means that pixels are missing or wrong. Many files have other defects: some phones write a scan's
 // range of coefficients as 0 ... 0, which means nothing in a sequential image.
 bool JpegDecoder::State::is_damage() {
   switch (errors.msg_code) {
@@ -92,7 +92,7 @@ bool JpegDecoder::State::is_damage() {
     }
     case JWRN_JPEG_EOF:
       saw_end = may_lack_scans = true;
-      return info.arith_code != FALSE;  // with Huffman codes there is another warning where data are missing
+      return info.arith_code != FALSE;  // Huffman data have a separate warning for missing data
     case JWRN_EXTRANEOUS_DATA: {
       const bool is_in_header = info.input_scan_number == 0;
       return saw_end || (!is_in_header && !is_padding(static_cast<std::size_t>(errors.msg_parm.i[0])));
@@ -101,15 +101,15 @@ bool JpegDecoder::State::is_damage() {
   }
 }
 
-// After a scan other bytes may be what is left of it where a flipped bit has made its codes shorter. See also JpegEntropy.
+// Bytes after a scan may be its remainder if a flipped bit made its codes shorter. See also JpegEntropy.
 bool JpegDecoder::State::is_padding(std::size_t count) const {
   constexpr std::size_t kMost = 16;
   const JOCTET* const end = info.src->next_input_byte;
   return count <= kMost && std::all_of(end - count, end, [](JOCTET byte) { return byte == 0; });
 }
 
-// A file that ends without its end marker may have lost the last scans as well, of which libjpeg says nothing. Those of an image
-// with several have been read by now.
+// A file without an end marker may have lost its last scans too, for which libjpeg has no warning. All scans of a multi-scan
+// image have been read by now.
 void JpegDecoder::State::require_all_scans() {
   if (!may_lack_scans || limits.allow_warnings) return;
   bool has_all = true;
@@ -143,7 +143,7 @@ void JpegDecoder::State::install() {
   progress.progress_monitor = &on_progress;
 }
 
-// May fail half way for a lack of memory: what there is then can only be destroyed.
+// May fail half way for lack of memory; the state can then only be destroyed.
 void JpegDecoder::State::create() {
   jpeg_destroy_decompress(&info);
   created = false;
@@ -157,7 +157,7 @@ bool JpegDecoder::State::header() {
   failure = 0;
   saw_end = may_lack_scans = false;
   if (created) {
-    jpeg_abort_decompress(&info);  // the last image may have been given up after its header
+    jpeg_abort_decompress(&info);  // the last image may have been abandoned after its header
   } else {
     create();
   }
@@ -177,10 +177,10 @@ void JpegDecoder::State::read_header() {
   jpeg_read_header(&info, TRUE);
 }
 
-// libjpeg keeps tables for files that have none of their own, and must not: such a file would look different after each other
-// file. So those of the last file carry values that a file cannot give them, or hardly: then no harm is done.
+// libjpeg reuses tables for files that define none, so such a file would decode differently after each other file. To detect
+// this, the last file's tables are overwritten with values that a file cannot, or hardly, define.
 constexpr UINT16 kMarkedStep = 0xffff;
-constexpr UINT8 kMarkedCount = 0xff;  // of codes of no bits
+constexpr UINT8 kMarkedCount = 0xff;  // number of codes of zero bits
 
 void JpegDecoder::State::mark_tables() {
   for (JQUANT_TBL* table : info.quant_tbl_ptrs) {
@@ -193,7 +193,7 @@ void JpegDecoder::State::mark_tables() {
   }
 }
 
-// Looks at the one scan that has been announced; what later ones use is not known yet.
+// Checks the scan just announced; later scans are not known yet.
 bool JpegDecoder::State::may_use_marked_tables() {
   if (jpeg_has_multiple_scans(&info) != FALSE) return true;
   const auto quantisation = [&](int number) {
@@ -220,9 +220,9 @@ void JpegDecoder::State::start() {
   if (tries_own_entropy) JpegEntropy::take_over(info, &decode_mcu);
 }
 
-// The rows up to `end`, the next of them at `out`.
+// Reads the rows up to `end` into `out`.
 void JpegDecoder::State::read_rows(std::uint8_t* out, std::size_t stride, JDIMENSION end) {
-  constexpr JDIMENSION kRows = 16;  // asked for at once; libjpeg gives what it has
+  constexpr JDIMENSION kRows = 16;  // requested at once; libjpeg may return fewer
   JSAMPROW rows[kRows];
   const JDIMENSION first = info.output_scanline;
   while (info.output_scanline < end) {
@@ -247,8 +247,8 @@ bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
   return true;
 }
 
-// Smooth upsampling of the colours looks one pixel to the left and to the right, and libjpeg-turbo leaves it out where fewer than
-// three columns are wanted: so a few more are decoded there. libjpeg itself sees to the rows above and below.
+// Smooth chroma upsampling reads one pixel to the left and right, and libjpeg-turbo disables it for fewer than three columns: so
+// a few more are decoded. libjpeg handles the rows above and below itself.
 bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t* out, std::size_t stride) {
   if (setjmp(escape) != 0) return false;
   info.scale_num = 1;
@@ -274,8 +274,8 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
   return true;
 }
 
-// With colours in a higher resolution than the brightness, libjpeg-turbo 2.1 reads memory that it has not written when rows
-// are left out: found by fuzzing. Such images are decoded from their first row, in whole rows.
+// If chroma has a higher resolution than luma, libjpeg-turbo 2.1 reads uninitialised memory when rows are skipped (found by
+// fuzzing). Such images are decoded from their first row, in whole rows.
 bool JpegDecoder::State::can_skip() const {
   for (int c = 0; c < info.num_components; ++c) {
     const jpeg_component_info& component = info.comp_info[c];
@@ -285,8 +285,8 @@ bool JpegDecoder::State::can_skip() const {
   return true;
 }
 
-// Where three or four columns share a colour, as in 4:1:0, libjpeg-turbo reads such memory when columns are left out of a reduced
-// image, or upsamples otherwise than in the whole. All other samplings were compared with whole decodes.
+// If three or four columns share a chroma sample, as in 4:1:0, libjpeg-turbo reads uninitialised memory when a reduced image is
+// cropped, or upsamples differently from the whole image. All other samplings were compared with whole decodes.
 bool JpegDecoder::State::can_crop() const {
   if (!can_skip()) return false;
   const int most = info.comp_info[0].h_samp_factor;
@@ -294,7 +294,7 @@ bool JpegDecoder::State::can_crop() const {
                      [&](const jpeg_component_info& component) { return most <= 2 * component.h_samp_factor; });
 }
 
-// A block of 64 samples takes a bit at least (but where arithmetic coding is used): a few bytes cannot claim a huge image.
+// A block of 64 samples takes at least one bit (except with arithmetic coding), so a few bytes cannot claim a huge image.
 bool JpegDecoder::State::is_too_short() const {
   if (info.arith_code || limits.allow_warnings) return false;
   std::uint64_t blocks = 0;
@@ -303,8 +303,8 @@ bool JpegDecoder::State::is_too_short() const {
   return blocks > 8 * std::uint64_t{bytes.size()};
 }
 
-// Light that gets through the coloured ink and the black one. Files store the light, as Photoshop does: also those that have lost
-// Adobe's marker. Pillow, OpenCV and browsers read all of them so.
+// Light that passes the coloured and the black ink. Files store the light, as Photoshop does, even those that lost Adobe's
+// marker. Pillow, OpenCV and browsers all read them so.
 void JpegDecoder::State::convert_inks(std::uint8_t* out) const {
   for (JDIMENSION column = 0; column < info.output_width; ++column) {
     const std::uint8_t* ink = inks.data() + std::size_t{4} * column;
@@ -313,7 +313,7 @@ void JpegDecoder::State::convert_inks(std::uint8_t* out) const {
     for (int c = 0; c < 3; ++c) rgb[c] = (ink[c] * black + 127) / 255;
     if (channels == 3) {
       for (const unsigned value : rgb) *out++ = static_cast<std::uint8_t>(value);
-    } else {  // luminance of ITU-R BT.601, as libjpeg has it
+    } else {  // luminance of ITU-R BT.601, as in libjpeg
       *out++ = static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
     }
   }
@@ -324,7 +324,7 @@ void JpegDecoder::State::give_up() {
   if (created) jpeg_abort_decompress(&info);
   switch (failure) {
     case JERR_OUT_OF_MEMORY:
-    case JERR_NO_BACKING_STORE: throw std::bad_alloc();  // the second where JPEGMEM of the environment sets a limit
+    case JERR_NO_BACKING_STORE: throw std::bad_alloc();  // the second if JPEGMEM in the environment sets a limit
     case JERR_BAD_PRECISION: fail(ErrorKind::content, "a JPEG of {} bits: 8 are supported", precision);
     default: break;
   }
@@ -332,11 +332,11 @@ void JpegDecoder::State::give_up() {
   fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", message);
 }
 
-// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes after the
-// scan are for the own one, which knows where the last code ends.
+// `decode` returns false on failure. libjpeg judges errors of our entropy decoder; but bytes after the scan are left to ours,
+// which knows where the last code ends.
 template <typename Decode>
 void JpegDecoder::State::decode(const Decode& decode) {
-  constexpr std::size_t kWorthTables = 16'000;  // bytes of a file: less take no longer than tables of their own
+  constexpr std::size_t kWorthTables = 16'000;  // bytes; smaller files decode no slower without our tables
   tries_own_entropy = bytes.size() >= kWorthTables && !limits.allow_warnings;
   const bool tried_own_first = tries_own_entropy;
   if (decode()) return;
@@ -374,7 +374,7 @@ void JpegDecoder::decode(std::uint8_t* out) {
 
 PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuffer& buffer) {
   State& state = *state_;
-  constexpr std::size_t kMostAlignment = 4 * 8;  // of the first column: four blocks
+  constexpr std::size_t kMostAlignment = 4 * 8;  // alignment of the first column: four blocks
   constexpr std::size_t kMostBeside = kMostAlignment + 2 * kColumnsBeside;
   const auto channels = static_cast<std::size_t>(state.channels);
   const int width = reduced(static_cast<int>(state.info.image_width), reduction);

@@ -1,4 +1,4 @@
-// jpeglib.h includes it then, as in libjpeg's own files.
+// then jpeglib.h includes it, as in libjpeg's own files
 #if __has_include(<jpegint.h>)
 #define JPEG_INTERNALS
 #endif
@@ -15,9 +15,9 @@ namespace millrace {
 namespace {
 
 constexpr int kSixteenZeros = 0xf0;  // a symbol
-constexpr int kLargestDc = 1 << 20;  // far beyond what an image has
+constexpr int kLargestDc = 1 << 20;  // far above any valid image
 
-// Where the coefficients of a block go; two runs may lead 31 places too far.
+// Zigzag positions of a block's coefficients; two runs may lead 31 places too far.
 constexpr std::array<std::uint8_t, DCTSIZE2 + 32> kOrder = [] {
   std::array<std::uint8_t, DCTSIZE2 + 32> order{};
   int row = 0, column = 0;
@@ -37,7 +37,7 @@ constexpr std::array<std::uint8_t, DCTSIZE2 + 32> kOrder = [] {
   return order;
 }();
 
-// A number of `size` bits: the first bit says the sign.
+// A number of `size` bits; its first bit is the sign.
 int extend(int bits, int size) { return bits >> (size - 1) != 0 ? bits : bits - (1 << size) + 1; }
 
 }  // namespace
@@ -126,7 +126,7 @@ inline void JpegEntropy::Reader::drop(int n) {
 }
 
 inline int JpegEntropy::Reader::number(int size) {
-  // As extend(), without a branch that cannot be predicted.
+  // Same as extend(), without a branch that cannot be predicted.
   const int low = static_cast<int>(static_cast<std::int64_t>(~bits) >> 63) & ((1 << size) - 1);
   const int value = static_cast<int>(bits >> (64 - size)) - low;
   drop(size);
@@ -144,8 +144,8 @@ inline int JpegEntropy::Reader::symbol(const Table& table, int shortest) {
   return -1;
 }
 
-// A code and its number have 31 bits at most, and kLookBits where the table holds all of it: after a refill three fit, if the
-// first two are such.
+// A code and its number have at most 31 bits, or kLookBits if the table holds all of it: three fit after a refill if the first
+// two are of the latter kind.
 [[gnu::always_inline]] inline bool JpegEntropy::decode_block(Reader& reader, const Table& dc, const Table& ac,
                                                              std::int32_t& last_dc, JCOEF* block) {
   static_assert(2 * kLookBits + 31 <= 56);
@@ -162,7 +162,7 @@ inline int JpegEntropy::Reader::symbol(const Table& table, int shortest) {
   if (std::abs(last_dc) > kLargestDc) return false;
   block[0] = static_cast<JCOEF>(last_dc);
   const auto set = [block](int place, int value) { block[kOrder[static_cast<std::size_t>(place)]] = static_cast<JCOEF>(value); };
-  // One symbol, whatever it is; false: there is none. At the end of the block k becomes kEnd.
+  // Decodes any one symbol; false if there is none. At the end of the block k becomes kEnd.
   const auto decode_one = [&](int& k, int shortest) {
     const int symbol = reader.symbol(ac, shortest);
     if (symbol < 0) return false;
@@ -193,7 +193,7 @@ inline int JpegEntropy::Reader::symbol(const Table& table, int shortest) {
       k += entry.advance();
       if (k < DCTSIZE2) continue;
       if (k == DCTSIZE2 || (k >= kEnd && k < kEnd + DCTSIZE2)) return true;
-      // The second belongs to the next block, if the first is the last coefficient of this one.
+      // If the first is this block's last coefficient, the second belongs to the next block.
       reader = before;
       k = from;
       return decode_one(k, 1) && k == DCTSIZE2;
@@ -211,9 +211,9 @@ const JpegEntropy::Table* JpegEntropy::table(const JHUFF_TBL* source, int place,
   return slot->is_sound ? slot.get() : nullptr;
 }
 
-// A byte 255 of the data is followed by a zero; one that is not begins the marker after them.
+// In the data, a byte 255 is followed by a zero; otherwise it begins the next marker.
 bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
-  // Whether bytes are left is not looked at before a whole MCU is decoded.
+  // Exhaustion is checked only after a whole MCU.
   constexpr std::size_t kLargestMcu = std::size_t{D_MAX_BLOCKS_IN_MCU} * DCTSIZE2 * 4 + 16;
   const std::uint8_t* const begin = source.next_input_byte;
   const std::uint8_t* const end = begin + source.bytes_in_buffer;
@@ -242,8 +242,8 @@ inline std::size_t JpegEntropy::used(Reader reader) const {
   return 8 * static_cast<std::size_t>(reader.next - bytes_.data()) - static_cast<std::size_t>(reader.count);
 }
 
-// The last code's byte is filled up with ones. Where a damaged code has made the codes shorter, what is left are codes as well,
-// and they end where the data end.
+// The last code's byte is padded with ones. If a damaged code made the codes shorter, the remainder is decodable as codes too and
+// ends with the data.
 bool JpegEntropy::is_end(jpeg_decompress_struct& info) {
   const auto begins_with_ones = [this](std::size_t count) {
     Reader reader = reader_;
@@ -302,7 +302,7 @@ bool JpegEntropy::prepare(jpeg_decompress_struct& info) {
   return true;
 }
 
-// The pointer is the second member in libjpeg-turbo 2 as in 3, so it matters little which of them is loaded.
+// decode_mcu is the second member in libjpeg-turbo 2 and 3, so either version may be loaded.
 void JpegEntropy::take_over(jpeg_decompress_struct& info, DecodeMcu decode_mcu) { info.entropy->decode_mcu = decode_mcu; }
 
 #else

@@ -1,4 +1,4 @@
-// Whatever JpegEntropy decodes is what libjpeg's own decoder gives, and what it refuses ends as it does there.
+// JpegEntropy decodes the same as libjpeg's own decoder, and files that it refuses end as they do there.
 #include "jpeg_entropy.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using testing_jpeg::Libjpeg;
 using testing_jpeg::Outcome;
 using testing_jpeg::Recipe;
 
-// Noise over the whole range: long codes, and blocks that have no end but their last coefficient.
+// Noise over the whole range: long codes, and blocks that end only with their last coefficient.
 Bytes wild(int height, int width, int channels, std::uint64_t seed) {
   Bytes pixels(static_cast<std::size_t>(height * width * channels));
   Draw draw(seed, {}, 0);

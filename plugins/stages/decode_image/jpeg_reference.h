@@ -1,4 +1,4 @@
-// libjpeg as it comes, to compare with: alone, or with JpegEntropy in the place of its Huffman decoder. For tests.
+// Plain libjpeg for comparison: alone, or with JpegEntropy instead of its Huffman decoder. For tests.
 #pragma once
 
 #include <csetjmp>
@@ -19,15 +19,15 @@ struct Outcome {
   std::string error;
 };
 
-// Warnings of damage are errors; that the file ends is none, since missing data have a warning of their own. What the entropy
-// decoder does not decode ends with "refused".
+// Warnings of damage are errors; a premature end is not, since missing data have a separate warning. Files that the entropy
+// decoder rejects end with "refused".
 class Libjpeg {
  public:
   explicit Libjpeg(JpegEntropy* entropy = nullptr) : entropy_(entropy) {}
   Libjpeg(const Libjpeg&) = delete;
   Libjpeg& operator=(const Libjpeg&) = delete;
 
-  // Pixels as the file has them, (height, width, components); `most` bytes of them.
+  // Pixels in the file's own colours, (height, width, components); at most `most` bytes.
   Outcome decode(std::span<const std::uint8_t> bytes, std::size_t most) {
     info_.err = jpeg_std_error(&errors_);
     errors_.error_exit = &on_error;
@@ -38,7 +38,7 @@ class Libjpeg {
       if (level < 0 && !is_harmless) on_error(common);
     };
     info_.client_data = this;
-    jpeg_create_decompress(&info_);  // a new one, that knows no other file's tables
+    jpeg_create_decompress(&info_);  // a new one, without tables from other files
     Outcome outcome;
     if (!run(bytes, most, outcome)) {
       outcome.pixels.clear();

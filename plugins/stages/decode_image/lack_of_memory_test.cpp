@@ -1,4 +1,4 @@
-// A lack of memory is no fault of a file, whichever allocation fails.
+// Lack of memory is not an error of a file, whichever allocation fails.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -10,11 +10,11 @@
 #include "millrace/error.h"
 #include "png_images_fixture.h"
 
-// glibc's own entry, which stays reachable when `malloc` is another function.
+// glibc's own entry, which stays accessible when `malloc` is replaced.
 extern "C" void* __libc_malloc(std::size_t size);  // NOLINT
 
 namespace {
-thread_local int until_failure = -1;  // allocations of this thread; below 0: none fails
+thread_local int until_failure = -1;  // allocations of this thread; negative: none fails
 }
 
 extern "C" __attribute__((visibility("default"))) void* malloc(std::size_t size) {
@@ -61,7 +61,7 @@ Pixels decode_with(ImageFile& file, const Pixels& bytes, bool reduced) {
   return render(file, reduced ? Excerpt{all, box_of(all), shape.height / 4, shape.width / 4, true} : cut(all), 3);
 }
 
-// Ends when nothing failed. The decoders go on with what they have, and are new in the first round.
+// Ends when nothing failed. The decoders keep their memory, and are new in the first round.
 void expect_all_failures_named(const Case& example, bool reduced) {
   ImageFile reference;
   const Pixels expected = decode_with(reference, example.bytes, reduced);

@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-// The size of TIFF's types of whole numbers; 0 for another type. The standard wants SHORT, and some cameras write others.
+// The size of TIFF's integer types; 0 for other types. The standard requires SHORT, but some cameras write others.
 std::size_t bytes_of_type(std::uint32_t type) {
   switch (type) {
     case 1:
@@ -28,7 +28,7 @@ std::size_t bytes_of_type(std::uint32_t type) {
   }
 }
 
-// The orientation in a TIFF header and its first directory, as EXIF holds them. Nothing: there is no such tag.
+// The orientation in a TIFF header and its first directory, as in EXIF. Empty if there is no such tag.
 std::optional<int> tiff_orientation(Bytes tiff) {
   if (tiff.size() < 8) return std::nullopt;
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';
@@ -52,7 +52,7 @@ std::optional<int> tiff_orientation(Bytes tiff) {
   return std::nullopt;
 }
 
-// The first tiff:Orientation in a packet of XMP that has a number, as an attribute or an element.
+// The first tiff:Orientation with a number in an XMP packet, as an attribute or an element.
 int xmp_orientation(Bytes xmp) {
   constexpr std::string_view kName = "tiff:Orientation";
   const std::string_view text(reinterpret_cast<const char*>(xmp.data()), xmp.size());
@@ -70,18 +70,18 @@ bool begins_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// What begins the EXIF block of a JPEG, and of a PNG where a tool has copied the block.
+// The prefix of a JPEG's EXIF block, and of a PNG's if a tool copied the block.
 constexpr std::string_view kExif("Exif\0\0", 6);
 
 std::optional<int> exif_orientation(Bytes block) {
   return tiff_orientation(begins_with(block, kExif) ? block.subspan(kExif.size()) : block);
 }
 
-// The first bytes that zlib has packed, as many as there are in `to`.
+// Inflates the first bytes, up to the size of `to`.
 std::string_view unpacked(Bytes packed, std::span<char> to) {
   z_stream stream{};
   if (inflateInit(&stream) != Z_OK) return {};
-  stream.next_in = const_cast<Bytef*>(packed.data());  // it is only read
+  stream.next_in = const_cast<Bytef*>(packed.data());  // zlib only reads it
   stream.avail_in = static_cast<uInt>(packed.size());
   stream.next_out = reinterpret_cast<Bytef*>(to.data());
   stream.avail_out = static_cast<uInt>(to.size());
@@ -90,8 +90,8 @@ std::string_view unpacked(Bytes packed, std::span<char> to) {
   return {to.data(), static_cast<std::size_t>(stream.total_out)};
 }
 
-// EXIF as exiv2 and ImageMagick put it into a text of a PNG: a line end, "exif" or "APP1", the number of bytes, and the bytes in
-// hex digits on several lines. Its first directory is in the first few hundred bytes.
+// EXIF as exiv2 and ImageMagick store it in a PNG's text: a line end, "exif" or "APP1", the number of bytes, and the bytes in hex
+// digits on several lines. Its first directory is in the first few hundred bytes.
 std::optional<int> raw_profile_orientation(std::string_view text) {
   for (int line = 0; line < 3; ++line) {
     const std::size_t end = text.find('\n');
@@ -111,7 +111,7 @@ std::optional<int> raw_profile_orientation(std::string_view text) {
   return exif_orientation(Bytes(block).first(digits / 2));
 }
 
-// A text of a PNG, of its chunk tEXt or zTXt: a keyword, a zero, how it is packed where it is, and the text.
+// A PNG text from its chunk tEXt or zTXt: a keyword, a zero, the compression method if compressed, and the text.
 std::optional<int> text_orientation(Bytes content, bool is_packed) {
   std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
   for (const std::string_view name : {"Raw profile type exif", "Raw profile type APP1"}) {
@@ -123,7 +123,7 @@ std::optional<int> text_orientation(Bytes content, bool is_packed) {
   return std::nullopt;
 }
 
-// Orientation 2 ... 8 is a swap of rows and columns (from 5 on), after mirroring the stored columns or rows.
+// Orientations 2 ... 8 mirror the stored columns or rows, then, from 5 on, swap rows and columns.
 bool mirrors_columns(int orientation) { return orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8; }
 bool mirrors_rows(int orientation) { return orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7; }
 
@@ -138,7 +138,7 @@ Box swapped(const Box& box) { return {box.top, box.left, box.bottom, box.right};
 
 }  // namespace
 
-// Goes from marker to marker as libjpeg does: bytes between segments are passed over.
+// Goes from marker to marker as libjpeg does, skipping bytes between segments.
 int jpeg_orientation(Bytes jpeg) {
   using namespace std::literals;
   constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
@@ -149,7 +149,7 @@ int jpeg_orientation(Bytes jpeg) {
       ++at;
       continue;
     }
-    if (marker == 0xda || marker == 0xd9) break;  // the scan: what comes now is no marker segment
+    if (marker == 0xda || marker == 0xd9) break;  // the scan begins: no more marker segments
     const bool stands_alone = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
     const std::size_t length = stands_alone ? 0 : std::size_t{jpeg[at + 2]} << 8 | jpeg[at + 3];
     if ((!stands_alone && length < 2) || at + 2 + length > jpeg.size()) break;
@@ -165,10 +165,10 @@ int jpeg_orientation(Bytes jpeg) {
 
 int png_orientation(Bytes png) {
   using namespace std::literals;
-  constexpr std::string_view kXmp = "XML:com.adobe.xmp\0\0"sv;  // the keyword, and that the text is not compressed
+  constexpr std::string_view kXmp = "XML:com.adobe.xmp\0\0"sv;  // the keyword, and the flag for uncompressed text
   Bytes xmp;
   std::optional<int> of_text;
-  constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum after
+  constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and its checksum after
   for (std::size_t at = kSignature; at + kAround <= png.size();) {
     const std::size_t length =
         std::size_t{png[at]} << 24 | std::size_t{png[at + 1]} << 16 | std::size_t{png[at + 2]} << 8 | png[at + 3];

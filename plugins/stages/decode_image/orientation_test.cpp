@@ -1,4 +1,4 @@
-// Photos stand upright, whatever format says how the camera was held.
+// Photos stand upright for every format of their orientation.
 #include "orientation.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Pixels png(int orientation) {
 // `orientation` is 1 ... 8.
 void expect_upright(const Pixels& bytes, int orientation, const Whole& stored) {
   const auto pixel = [&](int row, int column) { return stored.part({row, column, 1, 1}); };
-  // By the standard (EXIF 2.3, 4.6.4): which side of the scene row 0 and column 0 of the file are.
+  // By the standard (EXIF 2.3, 4.6.4): the side of the scene for row 0 and column 0 of the file.
   const std::function<Pixels(int, int)> expected[] = {
       [&](int i, int j) { return pixel(i, j); },
       [&](int i, int j) { return pixel(i, kWidth - 1 - j); },
@@ -65,7 +65,7 @@ TEST(JpegOrientation, IsReadAndApplied) {
   }
 }
 
-// BYTE, SHORT, LONG and their signed kin, in either order of bytes, after bytes that libjpeg passes over.
+// BYTE, SHORT, LONG and their signed variants, in either byte order, after bytes that libjpeg skips.
 TEST(JpegOrientation, IsReadWhateverWholeNumberItIs) {
   const Pixels plain = jpeg(0);
   struct Type {
@@ -129,7 +129,7 @@ TEST(PngOrientation, MayStandBehindThePixels) {
   expect_upright(bytes, 6, stored);
 }
 
-// A PNG with a chunk more behind its header.
+// A PNG with an extra chunk after its header.
 Pixels with_chunk(const Pixels& plain, const std::string& name, const std::string& content) {
   const std::string chunk = name + content;
   const auto number = [](unsigned long value) {
@@ -170,7 +170,7 @@ TEST(PngOrientation, IsReadOfATextAsExiv2AndImageMagickWriteIt) {
   }
 }
 
-// By Pillow: EXIF's tag counts where there is one, whatever it says, and XMP's only without.
+// As in Pillow: EXIF's tag counts if present, whatever its value, and XMP's only otherwise.
 TEST(Orientation, IsThatOfXmpWhereExifHasNone) {
   const auto big = [](std::size_t bytes, std::size_t value) {
     Pixels made;

@@ -18,7 +18,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t kLongestSide = 65'535;
-constexpr int kPasses = 7;  // of an interlaced image
+constexpr int kPasses = 7;  // passes of an interlaced image
 
 enum Colour : unsigned { kGrey = 0, kRgb = 2, kPalette = 3, kGreyAlpha = 4, kRgba = 6 };
 
@@ -38,7 +38,7 @@ std::uint8_t value_of_16_bits(std::uint32_t stored) {
   return static_cast<std::uint8_t>(stored);
 }
 
-// Without colours of classes, grey that is stored as RGB has a value all the same.
+// Grey stored as RGB has a value even without class colours.
 std::uint8_t value_of_colour(std::uint32_t rgb, const LabelColours* colours) {
   if (colours != nullptr) return colours->value_of(rgb);
   if (rgb != (rgb & 0xffU) * 0x010101U) {
@@ -63,7 +63,7 @@ void* PngMemory::take(std::size_t bytes) noexcept {
     const std::size_t size = std::max(kPiece, bytes);
     try {
       pieces_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});
-    } catch (const std::bad_alloc&) {  // may not pass through libpng
+    } catch (const std::bad_alloc&) {  // must not pass through libpng
       is_exhausted_ = true;
       return nullptr;
     }
@@ -79,24 +79,24 @@ void PngMemory::reset() {
   is_exhausted_ = false;
 }
 
-// One image's libpng objects. run() sets the escape; it and libpng's frames above it hold nothing that has a destructor.
+// One image's libpng objects. run() calls setjmp; it and libpng's frames above it have no objects with destructors.
 struct PngDecoder::Reading {
   enum class Attempt {
-    plain,     // zlib's checksum is not looked at: the chunks have theirs
-    by_zlib,   // the chunks' are wrong, and zlib's has to be right
-    piecemeal  // byte by byte, to the last pixel before damage
+    plain,     // ignores zlib's checksum: the chunks have their own
+    by_zlib,   // chunk checksums are wrong, so zlib's must be right
+    piecemeal  // byte by byte, up to the last pixel before damage
   };
 
   PngDecoder* decoder = nullptr;
   Region region;
-  std::uint8_t* out = nullptr;  // of the region's rows, or of all rows where the image is interlaced
+  std::uint8_t* out = nullptr;  // the region's rows, or all rows if interlaced
   std::size_t row_bytes = 0;
   std::span<const std::uint8_t> left;
   Attempt attempt = Attempt::plain;
   png_structp png = nullptr;
   png_infop info = nullptr;
   bool truncated = false;
-  bool is_altered = false;  // a checksum of the pixels' chunks is wrong
+  bool is_altered = false;  // a pixel chunk's checksum is wrong
   char message[160] = {};
   std::jmp_buf escape{};
 
@@ -105,8 +105,8 @@ struct PngDecoder::Reading {
   void name_indices();
   void transform();
   void read_rows();
-  bool has_rows() const;      // some
-  bool has_all_rows() const;  // that are needed
+  bool has_rows() const;      // at least one
+  bool has_all_rows() const;  // all needed ones
   [[noreturn]] void give_up(const char* reason);
   void judge(const char* warning);
   void feed(png_bytep to, std::size_t bytes);
@@ -119,9 +119,9 @@ void PngDecoder::Reading::give_up(const char* reason) {
   std::longjmp(escape, 1);
 }
 
-// libpng begins a warning with the chunk's name. Other chunks than these change no pixel, since alpha is dropped and no profile
-// applied; what is wrong with a row or with the order of chunks is an error. An index beyond the palette is black as elsewhere,
-// and in a label image it is a value as any other.
+// libpng begins a warning with the chunk's name. No other chunk changes a pixel, because alpha is dropped and no profile applied;
+// defects in rows or in the order of chunks are errors. An index beyond the palette is black as in other decoders; in a label
+// image it is an ordinary value.
 void PngDecoder::Reading::judge(const char* warning) {
   const std::string_view text(warning);
   const bool tells_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
@@ -145,7 +145,7 @@ void PngDecoder::Reading::feed(png_bytep to, std::size_t bytes) {
   left = left.subspan(bytes);
 }
 
-// libpng looks after the last row while it gives that row. Whatever it finds there, the rows are what was wanted.
+// libpng reads past the last row while it returns that row. Errors there do not matter: all rows are complete.
 bool PngDecoder::Reading::run() {
   if (setjmp(escape) != 0) return has_all_rows() && attempt != Attempt::by_zlib;
   set_up();
@@ -166,7 +166,7 @@ void PngDecoder::Reading::set_up() {
   png_set_benign_errors(png, 1);  // they become warnings
   png_set_crc_action(png, PNG_CRC_WARN_USE, PNG_CRC_WARN_DISCARD);
   png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
-#ifdef PNG_IGNORE_ADLER32  // Debian 13 builds libpng without it: see read()
+#ifdef PNG_IGNORE_ADLER32  // missing in Debian 13's libpng: see read()
   if (attempt != Attempt::by_zlib) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
 #endif
   if (attempt == Attempt::piecemeal) png_set_compression_buffer_size(png, 1);
@@ -195,7 +195,7 @@ void PngDecoder::Reading::name_indices() {
 void PngDecoder::Reading::transform() {
   if (decoder->colour_ == kGrey && decoder->depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
   if (decoder->labels_) {
-    png_set_packing(png);  // of indices
+    png_set_packing(png);  // unpacks indices
     if (decoder->colour_ == kRgba) png_set_strip_alpha(png);
   } else {
     if (decoder->colour_ == kPalette) png_set_palette_to_rgb(png);
@@ -229,7 +229,7 @@ void PngDecoder::Reading::read_rows() {
     for (int row = 0; row < region.top; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);
     for (int row = 0; row < region.height; ++row) png_read_row(png, out + static_cast<std::size_t>(row) * row_bytes, nullptr);
     if (end < height && attempt != Attempt::by_zlib) return;
-    for (int row = end; row < height; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);  // zlib's checksum is of all
+    for (int row = end; row < height; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);  // checksum of all
   }
   png_read_end(png, nullptr);
 }
@@ -251,7 +251,7 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   check_pixels(height, width, limits);
   if (std::max(width, height) > kLongestSide)
     fail(ErrorKind::content, "{} x {} pixels: a side may have {}", height, width, kLongestSide);
-  constexpr std::int64_t kMostDeflation = 1032;  // that zlib can reach
+  constexpr std::int64_t kMostDeflation = 1032;  // zlib's maximum ratio
   const std::int64_t bits = (colour_ == kRgb ? 3 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 1) * std::int64_t{depth_};
   if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)
     fail(ErrorKind::content, "the PNG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), height, width);
@@ -294,7 +294,7 @@ void PngDecoder::read(const Region& region, std::uint8_t* out, std::size_t row_b
     if (memory_.is_exhausted()) throw std::bad_alloc();
   };
   try_to(Attempt::plain);
-  // Where libpng looks at zlib's checksum all the same, it has read all pixels before that, byte by byte.
+  // If libpng checks zlib's checksum anyway, it has read all pixels before, byte by byte.
   const bool is_checksum = std::string_view(reading.message).ends_with("incorrect data check");
   if (!good && (limits_.allow_warnings || reading.truncated || is_checksum)) try_to(Attempt::piecemeal);
   if (limits_.allow_warnings) {
@@ -337,7 +337,7 @@ PixelRows PngDecoder::decode_part(const Region& region, ByteBuffer& buffer) {
 
 void PngDecoder::to_label_values(std::uint8_t* pixels, std::size_t count) const {
   const std::uint8_t* from = pixels;
-  std::optional<std::uint32_t> last;  // neighbours are mostly alike
+  std::optional<std::uint32_t> last;  // neighbours are mostly equal
   std::uint8_t value = 0;
   for (std::size_t i = 0; i < count; ++i, from += file_channels_) {
     std::uint32_t stored = 0;

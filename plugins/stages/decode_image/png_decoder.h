@@ -15,12 +15,12 @@
 
 namespace millrace {
 
-// Memory for libpng, which asks for some with every image: kept from image to image, given back all at once.
+// Memory for libpng, which allocates for every image: reused from image to image and freed all at once.
 class PngMemory {
  public:
-  void* take(std::size_t bytes) noexcept;  // null beyond kMost, or where the system has no more
+  void* take(std::size_t bytes) noexcept;  // null beyond kMost, or if the system has no more
   void reset();
-  bool is_exhausted() const { return is_exhausted_; }  // the system had no more since reset()
+  bool is_exhausted() const { return is_exhausted_; }  // an allocation failed since reset()
 
  private:
   static constexpr std::size_t kPiece = 512 << 10, kMost = 64 << 20;
@@ -29,26 +29,25 @@ class PngMemory {
     std::size_t size;
   };
   std::vector<Piece> pieces_;
-  std::size_t used_ = 0;  // of the last piece
+  std::size_t used_ = 0;  // in the last piece
   bool is_exhausted_ = false;
 };
 
-// PNG images through libpng, again and again by one thread.
+// Decodes PNG images with libpng; reusable by one thread.
 //
 //   ImageShape shape = decoder.read_header(bytes, 3, limits);
 //   PixelRows pixels = decoder.decode_part({0, 0, shape.height, shape.width}, buffer);
 //
-// Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as Pillow's convert("RGB") does; gamma and profiles are not
-// applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
-// read_label_header(): the pixels are class values: palette indices as they are stored, or grey, of which fewer than 8 bits are
-// scaled to 0 ... 255 as the format has it, and Pillow, OpenCV and torchvision (optimisers store 0 and 255 in one bit), and 16
-// are taken as they are. RGB becomes the values of `colours`, and so does a palette with LabelColours::of_palettes; without them
-// the three channels of RGB must be equal, and are the value.
-// All of them, whatever the limits allow: what is missing has no class. Errors: ErrorKind::content for pixels that are missing or
-// wrong, and for limits; with DecodeLimits::allow_warnings missing pixels are black, if there are any. A fault elsewhere does not
-// matter: in a chunk that no pixel depends on, after the last row, or a window of zlib that is too small. Pixels are right by
-// either of their two checksums, that of their chunks or that of zlib. Damage after the last row that a part needs is not seen.
-// std::bad_alloc. The same longjmp discipline as JpegDecoder's.
+// Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as in Pillow's convert("RGB"); gamma and profiles are not
+// applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula. read_label_header(): the pixels are
+// class values: stored palette indices, or grey: fewer than 8 bits are scaled to 0 ... 255 as in the format, Pillow, OpenCV and
+// torchvision (optimisers store 0 and 255 in one bit), and 16 bits stay as stored. RGB is mapped to the values of `colours`, and
+// so is a palette with LabelColours::of_palettes; without them the three channels of RGB must be equal, and are the value. Labels
+// must be complete, whatever the limits allow: missing pixels have no class. Errors: ErrorKind::content for missing or wrong
+// pixels and for limits; with DecodeLimits::allow_warnings missing pixels are black. Defects elsewhere are ignored: in a chunk
+// that no pixel depends on, after the last row, or a zlib window that is too small. Pixels are valid if one of their two
+// checksums is right, the chunks' or zlib's. Damage after the last row that a part needs is not detected. std::bad_alloc. The
+// same longjmp discipline as JpegDecoder.
 class PngDecoder {
  public:
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
@@ -56,10 +55,10 @@ class PngDecoder {
   ImageShape read_label_header(std::span<const std::uint8_t> bytes, const DecodeLimits& limits,
                                const LabelColours* colours = nullptr);
 
-  unsigned depth() const { return depth_; }  // bits of a value in the file
-  int stored_channels() const;               // of a colour in the file, or in its palette
+  unsigned depth() const { return depth_; }  // bits per value in the file
+  int stored_channels() const;               // channels in the file, or in its palette
 
-  // REQUIRES: one of the above before. The result lies in `buffer`.
+  // REQUIRES: a header was read. The result lies in `buffer`.
   PixelRows decode_part(const Region& region, ByteBuffer& buffer);
 
  private:
@@ -70,17 +69,17 @@ class PngDecoder {
 
   std::span<const std::uint8_t> bytes_;
   DecodeLimits limits_;
-  ImageShape shape_;               // as given back
-  std::size_t file_channels_ = 0;  // of the rows that libpng gives
+  ImageShape shape_;               // shape of the result
+  std::size_t file_channels_ = 0;  // channels of libpng's rows
   unsigned depth_ = 0, colour_ = 0;
   bool interlaced_ = false, labels_ = false;
-  const LabelColours* label_colours_ = nullptr;     // null: there are none
-  std::array<std::uint8_t, 256> palette_values_{};  // of label images with a palette: the value of each index
+  const LabelColours* label_colours_ = nullptr;     // null if none
+  std::array<std::uint8_t, 256> palette_values_{};  // for label images with a palette: the value of each index
   PngMemory memory_;
   std::vector<std::uint8_t> skipped_;  // a row that is not needed
 };
 
-// Three channels to one, in place allowed: luminance of ITU-R BT.601, as libjpeg has it.
+// Three channels to one, in place allowed: luminance of ITU-R BT.601, as in libjpeg.
 void to_luminance(const std::uint8_t* rgb, std::size_t pixels, std::uint8_t* grey);
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ struct Recipe {
   bool interlaced = false;
   bool text = false;                       // with a text chunk before the pixels
   int orientation = 0;                     // in a chunk eXIf, 1 ... 8; 0: none
-  int transparent = -1;                    // a palette index or grey value that is transparent
+  int transparent = -1;                    // a transparent palette index or grey value
   std::vector<std::uint16_t> values = {};  // (height, width, channels) of 0 ... 2^depth - 1
   std::vector<std::uint8_t> palette = {};  // (colours, 3)
 };

@@ -1,4 +1,4 @@
-// An image and its target stay in step.
+// An image and its target stay aligned.
 #include <cstring>
 #include <string>
 
@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// An image that knows where its pixels are (smooth, so that JPEG keeps it), and labels that do so exactly.
+// An image that encodes the positions of its pixels (smooth, so that JPEG keeps it), and labels that do so exactly.
 class TargetTest : public DecodeImageTest {
  protected:
   void read(const Bytes& image, const Bytes& target, TargetSpec::Kind kind = TargetSpec::Kind::classes) {
@@ -94,7 +94,7 @@ TEST_F(TargetTest, AnImageToBeReproducedIsDecodedLikeTheImage) {
   EXPECT_EQ(std::memcmp(sample_.target().data, sample_.image().data, sample_.image().shape.bytes()), 0);
 }
 
-// A tool that writes both with the camera's tag stores both alike, so that they are alike when both are turned.
+// A tool that writes both with the camera's tag stores both alike, so they agree when both are turned.
 TEST_F(TargetTest, LabelsAreTurnedByTheirOwnTag) {
   const std::vector<std::uint8_t> turned_labels = [] {
     testing_png::Recipe recipe = labels(40, 50);

@@ -13,9 +13,9 @@
 
 namespace millrace {
 
-// Shows in a trace what one replica's device did for a stage, on a track of the replica: "replica 0 (cpu:0)". Each piece of work
-// begins when it was submitted, or when the piece before it was complete if that is later. Thread-safe. Events may complete after
-// this is gone.
+// Records in a trace the work of one replica's device for a stage, on the replica's track: "replica 0 (cpu:0)". Each piece of
+// work begins at its submission or at the completion of the piece before, whichever is later. Thread-safe. Events may complete
+// after this object is destroyed.
 class DeviceTrace {
  public:
   explicit DeviceTrace(const StepContext& context) {
@@ -28,10 +28,10 @@ class DeviceTrace {
     track_->name += " (" + device.backend + ":" + std::to_string(device.index) + ")";
   }
 
-  // Work that process() began to submit at `begin` (now_ticks()) is complete with `done`.
+  // Work that process() began to submit at `begin` (now_ticks()) completes with `done`.
   void watch(const Ref<Event>& done, std::uint64_t begin, std::uint64_t step) {
     if (!is_traced()) return;
-    done->then([track = track_, begin, step] { track->add(begin, step); });
+    done->then([track = track_, begin, step](const Error*) { track->add(begin, step); });
   }
 
  private:

@@ -33,19 +33,17 @@ std::vector<View> test_time_views(const std::string& test_time) {
 }
 
 void Forward::describe(StageDescription<Params>& d) {
-  d.name("forward").text("Inference on each replica, for validation and for predictions.").in_recipes(RecipeRole::inference);
+  d.name("forward").text("Inference on each replica, for validation and predictions.").in_recipes(RecipeRole::inference);
   d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
-  LossParams::describe(
-      d.params,
-      "what is reported: the name of a loss, or a table with `type` and the loss's own keys (default: what the graph that "
-      "trains minimises; of cross_entropy without its keys)");
+  LossParams::describe(d.params,
+                       "reported loss: a name, or a table with `type` and the loss's own keys (default: the training graph's; "
+                       "for cross_entropy without its keys)");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(
-          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
-          "mirror "
-          "image is mirrored back; maps are not made of shifted images")
+          "averaged views: the image, its mirror image, both shifted by one pixel. Maps of mirror images are mirrored back; "
+          "shifted images yield no maps")
       .in_recipes();
 }
 
@@ -114,18 +112,18 @@ void Forward::process(int, Packet packet, Output& output) {
   done = replica.infer(batch, share.begin, share.count, views_, loss_, sums);
   if (result) result->ready = done;
   if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions, batch, share.begin);
-  batch = nullptr;  // the replica has it as long as it reads
+  batch = nullptr;  // the replica holds it while reading
   clock_.watch(done, begin, share.count);
   trace_.watch(done, begin, step);
   if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);
-  // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.
+  // Nothing waits for an update here: the next batch may follow at once, or as soon as predictions are free for it.
   if (pool_) pool_->let_go(std::move(token));
 }
 
 Stage::DeviceWork Forward::device_work() const { return clock_.work(&replica_of(context_), &DeviceTimes::inference); }
 
-// What is known of the samples before they are computed.
+// Fills in what is known before computing.
 Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& share) {
   const Batch& batch = *of;
   Ref<Predictions> predictions = pool_->take(share.count);

@@ -14,7 +14,7 @@ namespace {
 constexpr int kGradients = 0, kResult = 1;
 constexpr std::int64_t kMostMicroBatches = 65536;
 
-// What a step's buckets share until the last of them is on its way.
+// Shared by a step's buckets until the last of them is sent.
 struct Emission {
   Ref<StepToken> token;
   std::optional<Output::Hold> hold;
@@ -24,24 +24,19 @@ struct Emission {
 }  // namespace
 
 void ForwardBackward::describe(StageDescription<Params>& d) {
-  d.name("forward_backward")
-      .text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
+  d.name("forward_backward").text("Forward and backward of a training step on each replica; sends gradients once ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  LossParams::describe(
-      d.params,
-      "what is minimised: the name of a loss (default: cross_entropy), or a table with `type`, the loss's own keys "
-      "(pipeline-inspect loss LOSS) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
-      "\"sum\"");
+  LossParams::describe(d.params,
+                       "training loss: a name (default: cross_entropy), or a table with `type`, the loss's own keys "
+                       "(pipeline-inspect loss LOSS) and `reduction`: \"mean\" over the global batch or \"sum\" of gradients");
   d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
-      .text("losses that are minimised together with `loss`: what is minimised is loss + weight * auxiliary loss + ...");
+      .text("losses added to `loss`: training minimises loss + weight * auxiliary loss + ...");
   d.params.add("micro_batches", &Params::micro_batches)
       .range(1, kMostMicroBatches)
-      .text(
-          "pieces in which a replica computes its share, one after the other: less memory, and the gradient of the whole; batch "
-          "normalisation sees each piece by itself");
+      .text("sequential pieces of a replica's share: less memory, same gradient; batch normalisation sees each piece separately");
   d.params.add("sync_batch_norm", &Params::sync_batch_norm)
-      .text("batch normalisation takes the mean and variance of the whole batch, not of each replica's share of it");
+      .text("batch normalisation uses statistics of the whole batch, not of each replica's share");
 }
 
 void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {
@@ -86,7 +81,7 @@ std::int64_t ForwardBackward::places_of(const StageLoss& loss) const {
   return output.elements() / output[0];
 }
 
-// Counting may be work, and the same loss over as many places weighs the same.
+// Counting may be expensive, and equal losses over the same places have equal weights.
 std::vector<double> ForwardBackward::weigh(const Batch& batch) const {
   const Share share = context_.share_of(batch);
   std::vector<double> weights;
@@ -109,7 +104,7 @@ std::vector<LossTerm> ForwardBackward::terms_of(std::span<const double> weights)
   return terms;
 }
 
-// All but the last piece's backward. An empty share is a piece too.
+// Runs all but the last piece's backward. An empty share counts as one piece.
 Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms,
                                        StepResult& result) {
   Replica& replica = replica_of(context_);

@@ -13,23 +13,24 @@ namespace millrace {
 // One replica's half of a training step: its share of the batch through the network and back.
 //
 // Ports: "in" takes a Batch; "result" sends one StepResult as soon as the loss is submitted; "gradients" sends a GradientBucket
-// for each of the replica's buckets as backward fills it, last layers first; buckets that no longer learn are left out
+// for each of the replica's buckets as backward fills it, last layers first; buckets that no longer learn are omitted
 // (Bucket::until_epoch). One instance for each replica.
 //
 // The shares of a batch are those of split(), over the replicas of all processes. A replica's gradient is the sum over its places
 // of weight * d loss / divisor, where the divisor is the whole batch's weight (Packet::weights) for reduction "mean" and 1 for
-// "sum": so the sum over replicas is the gradient of the whole batch. A replica whose share is empty takes part all the same,
-// with a gradient of zero.
+// "sum": so the sum over replicas is the gradient of the whole batch. A replica with an empty share takes part with a gradient of
+// zero.
 //
-// With `auxiliary`, further losses at the network's result or at other outputs are minimised together with the first: what is
-// minimised is the sum of all, each times its weight, and each with its own divisor.
+// With `auxiliary`, further losses, at the network's result or other outputs, are added: the weighted sum of all losses is
+// minimised, each with its own divisor.
 //
-// With `micro_batches` a share goes through the network in as many pieces, whose gradients are added up before they are sent.
+// With `micro_batches` a share passes through the network in this many pieces, and their gradients are summed before they are
+// sent.
 //
-// The step's token goes into the buckets and the stage lets go of it with the last one, so that the next forward is submitted
-// after the last update has been. The batch is let go of as soon as ingest is submitted; the replica keeps it while it reads.
+// Buckets carry the step's token; the stage releases it with the last one, so that the next forward is submitted after the last
+// update. The batch is released once ingest is submitted; the replica holds it while reading.
 //
-// Threading: process() submits and returns; buckets may be sent from a thread of the backend's.
+// Threading: process() submits and returns; buckets may be sent from a backend thread.
 class ForwardBackward : public Stage {
  public:
   struct Params : LossParams {

@@ -25,13 +25,13 @@ class WatchedToken : public StepToken {
   bool& gone_;
 };
 
-// Holds what its packet points to.
+// Holds its packet's payload.
 class WeighedToken : public StepToken {
  public:
   std::vector<double> weights;
 };
 
-// A packet for a stage with so many losses of labels.
+// A packet for a stage with this many losses of labels.
 Packet step_packet(const Ref<Batch>& batch, std::size_t losses = 1) {
   const auto token = make_ref<WeighedToken>();
   double weight = 0;
@@ -94,16 +94,16 @@ TEST(ForwardBackward, SendsAResultAndEveryBucketInOrder) {
   EXPECT_EQ(harness.output().holds(), 0);
 }
 
-// An event that completes when it is told to.
+// An event that completes on request.
 class LaterEvent : public Event {
  public:
   bool complete() const override { return !done_; }
   void wait() const override {}
-  void then(std::function<void()> done) override { done_ = std::move(done); }
-  void signal() { std::exchange(done_, nullptr)(); }
+  void then(Callback done) override { done_ = std::move(done); }
+  void signal() { std::exchange(done_, nullptr)(nullptr); }
 
  private:
-  std::function<void()> done_;
+  Callback done_;
 };
 
 TEST(DeviceClock, CountsWorkThatOverlapsOnce) {
@@ -111,7 +111,7 @@ TEST(DeviceClock, CountsWorkThatOverlapsOnce) {
   const auto first = make_ref<LaterEvent>(), second = make_ref<LaterEvent>();
   const std::uint64_t begin = now_ticks();
   clock.watch(first, begin, 30);
-  clock.watch(second, begin, 50);  // submitted while the first one is at work
+  clock.watch(second, begin, 50);  // submitted while the first one is running
   EXPECT_EQ(clock.work().samples, 0U);
   while (static_cast<double>(now_ticks() - begin) * seconds_per_tick() < 0.02) {
   }
@@ -146,7 +146,7 @@ TEST(ForwardBackward, PiecesAreMeasuredTogetherAndSentOnce) {
   testkit::Replicas replicas(1, {}, 4);
   Harness harness(StageTypeAccess::make<ForwardBackward>(), testkit::table({{"micro_batches", Value(std::int64_t{4})}}),
                   replicas.context_of(0));
-  for (const std::uint32_t samples : {7U, 2U, 0U}) {  // fewer than pieces, too
+  for (const std::uint32_t samples : {7U, 2U, 0U}) {  // also fewer than pieces
     const Ref<Batch> batch = testkit::random_batch(7);
     batch->count = batch->global_count = samples;
     harness.feed(step_packet(batch));
@@ -218,7 +218,7 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
   for (const double g : gradient(replicas, batch, {}, "fc1.weight")) EXPECT_EQ(g, 0);
 }
 
-// A table with losses of the network's result, beside the cross-entropy.
+// A table with losses of the network's result, in addition to the cross-entropy.
 Value auxiliary(std::initializer_list<Value> losses) { return testkit::table({{"auxiliary", Value(Array(losses))}}); }
 
 Value smoothed(double weight) {

@@ -48,7 +48,7 @@ TEST(Forward, NamesTheSampleWhoseLabelIsNoClass) {
   };
   EXPECT_EQ(mistake(5), "sample 'photos/6.jpg' has label 5: the loss takes those of the network's 5 classes, 0 to 4");
   EXPECT_EQ(mistake(-1), "sample 'photos/6.jpg' has no label: the loss takes those of the network's 5 classes, 0 to 4");
-  batch->weights[6] = 0;  // it counts nowhere
+  batch->weights[6] = 0;  // it does not count
   EXPECT_EQ(mistake(-1), "nothing was thrown");
 }
 
@@ -79,11 +79,11 @@ TEST(Forward, AMirroredImageGivesTheSameWithFlip) {
   EXPECT_GT(std::abs(run(replicas, batch, "flip_translate").loss() - run(replicas, batch, "flip").loss()), 1e-3);
 }
 
-// Which of the outputs are taken: the result, the predictions.
+// The connected outputs: the result, the predictions.
 StepContext taking(StepContext context, bool result, bool predictions) {
   context.taken = {result, predictions};
   context.batch_size = 7;
-  context.steps_per_epoch = 5;  // random_batch() is of the last step
+  context.steps_per_epoch = 5;  // random_batch() has the last step
   return context;
 }
 
@@ -102,7 +102,7 @@ TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
   Harness harness(type, {}, context);
   EXPECT_GT(harness.stage().memory_bound(), 0U);
   harness.stage().open();
-  const Ref<Batch> batch = testkit::random_batch(7);  // of which the second replica has three
+  const Ref<Batch> batch = testkit::random_batch(7);  // the second replica has three of them
   batch->samples[4].url = "shards/1.tar";
   batch->samples[4].member = "4.jpg";
   batch->samples[4].label = 3;
@@ -198,7 +198,7 @@ TEST(Forward, KeepsTheBatchWhileAStageNeedsItsImages) {
     context.request = &request;
     Harness harness(StageTypeAccess::make<Forward>(), {}, context);
     harness.stage().open();
-    const Ref<Batch> batch = testkit::random_batch(7);  // of which the second replica has three
+    const Ref<Batch> batch = testkit::random_batch(7);  // the second replica has three of them
     batch->records[4].flip_x(4);
     harness.feed(testkit::whole(batch));
     std::vector<Packet> packets = harness.take(kPredictions);
@@ -251,7 +251,7 @@ TEST(Forward, KeepsTheTokenUntilASlowSinkGivesPredictionsBack) {
   EXPECT_EQ(static_cast<const Predictions&>(*kept.back().payload).turn, PredictionPool::kCirculating);
 }
 
-// After the hidden layer stands one linear layer: the gradient of a score is a row of its weights.
+// One linear layer follows the hidden layer: the gradient of a score is a row of its weights.
 TEST(Forward, SendsGradientsOfScores) {
   testkit::Replicas replicas(1);
   CompileRequest request;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kTextBytes = 256;  // of a sample's strings, about
+constexpr std::size_t kTextBytes = 256;  // approximate size of a sample's strings
 
 std::size_t elements(const Predictions::Values& values) { return static_cast<std::size_t>(values.shape.elements()); }
 
@@ -33,7 +33,7 @@ class PredictionPool::Pooled final : public Predictions {
     }
   }
 
-  std::shared_ptr<PredictionPool> home;  // while it is out
+  std::shared_ptr<PredictionPool> home;  // set while in use
 
  private:
   void recycle() noexcept override {
@@ -72,14 +72,14 @@ Ref<Predictions> PredictionPool::take(std::uint32_t samples) {
   return predictions;
 }
 
-// What is not kept goes with the argument, after the lock.
+// A discarded token is released with the argument, after the lock.
 void PredictionPool::let_go(Ref<Payload> token) {
   const std::lock_guard lock(mutex_);
   if (at_home_.empty()) token_ = std::move(token);
 }
 
 void PredictionPool::come_home(Pooled* predictions) noexcept {
-  Ref<Payload> token;  // goes after the lock: the next step may begin with it
+  Ref<Payload> token;  // released after the lock: the next step may begin with it
   const std::lock_guard lock(mutex_);
   at_home_.emplace_back(predictions);
   token = std::move(token_);

@@ -1,4 +1,4 @@
-// What forward_backward and forward do alike.
+// Shared by forward_backward and forward.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace millrace {
 
 inline Replica& replica_of(const StepContext& context) { return *context.replicas[static_cast<std::size_t>(context.replica)]; }
 
-// The packet's own references, so that the step's token and the batch's credit are let go of before the packet is.
+// Takes the packet's own references, so that the step's token and the batch's credit are released before the packet.
 inline Ref<StepToken> take_token(Packet& packet) {
   return Ref<StepToken>::adopt(static_cast<StepToken*>(std::exchange(packet.token, nullptr).detach()));
 }
@@ -41,13 +41,13 @@ inline Ref<StepResult> make_result(const Batch& batch, const Share& share, const
   return result;
 }
 
-// Sends a StepResult or Predictions. REQUIRES: payload->ready is set. Keeps the payload, which the device writes, until that has
-// happened: nobody may take it.
+// Sends a StepResult or Predictions. REQUIRES: payload->ready is set. Holds the payload, which the device writes, until then,
+// even if no port takes it.
 template <class T>
 void send_unfinished(Ref<T> payload, int port, Output& output) {
   const Ref<Event> ready = payload->ready;
   auto hold = std::make_shared<Output::Hold>(output);
-  ready->then([payload, hold]() mutable {
+  ready->then([payload, hold](const Error*) mutable {  // readers of the payload meet a failure
     payload = nullptr;
     hold = nullptr;
   });

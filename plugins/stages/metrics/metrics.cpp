@@ -11,6 +11,7 @@ namespace millrace {
 struct Metrics::Joint {
   std::vector<Ref<StepResult>> results;  // by replica
   std::size_t arrived = 0;
+  std::atomic<bool> has_failed = false;  // a device has: nothing is reported
 
   void report(const StageSite& site) const {
     RunServices::StepReport report{.graph = site.graph,
@@ -31,7 +32,7 @@ struct Metrics::Joint {
 };
 
 void Metrics::describe(StageDescription<Params>& d) {
-  d.name("metrics").text("Adds up the loss and its figures over all replicas, and reports them.");
+  d.name("metrics").text("Sums the loss and its metrics over all replicas, and reports them.");
   d.input(payload::kStepResult).serial();
 }
 
@@ -54,16 +55,19 @@ void Metrics::process(int, Packet packet, Output& output) {
   auto hold = std::make_shared<Output::Hold>(output);
   auto waiting = std::make_shared<std::atomic<std::size_t>>(joint->results.size());
   for (const Ref<StepResult>& arrived : joint->results) {
-    arrived->ready->then([this, joint, waiting, hold, &output]() mutable {
-      if (waiting->fetch_sub(1) == 1) {
+    arrived->ready->then([this, joint, waiting, hold, &output](const Error* failure) mutable {
+      if (failure != nullptr) {
+        joint->has_failed = true;
+        output.fail(*failure);
+      }
+      if (waiting->fetch_sub(1) == 1 && !joint->has_failed) {
         try {
-          for (const Ref<StepResult>& each : joint->results) each->ready->wait();  // throws where a device has failed
           joint->report(site_);
         } catch (...) {
           output.fail(current_error());
         }
       }
-      joint = nullptr;  // holds the event, which may hold this function
+      joint = nullptr;  // breaks a cycle: it holds the event, which may hold this function
       hold = nullptr;
     });
   }

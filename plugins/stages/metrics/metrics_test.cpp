@@ -11,20 +11,16 @@ namespace {
 class LateEvent : public Event {
  public:
   bool complete() const override { return done_; }
-  void wait() const override {
-    if (failed) fail(ErrorKind::device, "the device has failed");
-  }
-  void then(std::function<void()> done) override { callbacks_.push_back(std::move(done)); }
-  void signal() {
+  void wait() const override {}
+  void then(Callback done) override { callbacks_.push_back(std::move(done)); }
+  void signal(const Error* failure = nullptr) {
     done_ = true;
-    for (const auto& callback : callbacks_) callback();
+    for (const Callback& callback : callbacks_) callback(failure);
   }
-
-  bool failed = false;
 
  private:
   bool done_ = false;
-  std::vector<std::function<void()>> callbacks_;  // kept after the call, as a careless backend would
+  std::vector<Callback> callbacks_;  // kept after the call, as a careless backend would
 };
 
 Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& ready, std::vector<double> sums) {
@@ -68,11 +64,12 @@ TEST(Metrics, ReportsNothingOfADeviceThatHasFailed) {
   const auto first = make_ref<LateEvent>(), second = make_ref<LateEvent>();
   harness.feed(testkit::packet(result(5, 0, first, {1, 2, 1, 2}), 5));
   harness.feed(testkit::packet(result(5, 1, second, {4, 3, 0, 1}), 5));
-  first->failed = true;  // its mark is complete then, and what the host has is not what the device computed
-  first->signal();
+  const Error failure(ErrorKind::device, "the device has failed");
+  first->signal(&failure);  // its mark is complete then, and what the host has is not what the device computed
   second->signal();
   EXPECT_TRUE(harness.run().reports().empty());
-  EXPECT_EQ(harness.output().errors().size(), 1U);
+  ASSERT_EQ(harness.output().errors().size(), 1U);
+  EXPECT_EQ(harness.output().errors()[0].message(), "the device has failed");
   EXPECT_EQ(harness.output().holds(), 0);
 }
 

@@ -18,7 +18,7 @@ std::vector<std::string> sampling_keys() {
   return keys;
 }
 
-// What to do for one source instead.
+// The alternative for a single source.
 std::string_view way_out(std::string_view key) {
   if (key == "limit" || key == "only" || key == "part" || key == "part_seed")
     return ", where it chooses among the samples of all sources; to choose among those of one, read a list of them (read_list)";
@@ -43,7 +43,7 @@ const StageType* find_type(const Value& stage, const std::string& owner, const R
   return nullptr;
 }
 
-// Takes out of `table` what is the mixture's: what stays are the source's parameters.
+// Removes the mixture's keys from `table`, leaving the source's parameters.
 void take_weight(Value& table, Child& child, Diagnostics& errors) {
   const Value* weight = table.find("weight");
   if (weight == nullptr) return;

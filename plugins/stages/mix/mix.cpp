@@ -26,10 +26,10 @@ bool same(const std::optional<TargetSpec>& a, const std::optional<TargetSpec>& b
 }  // namespace
 
 void Mix::describe(StageDescription<Params>& d) {
-  d.name("mix").text("Reads from several sources, each as often as its weight says.");
+  d.name("mix").text("Reads from several sources in proportion to their weights.");
   d.params.add("sources", &Params::sources)
       .required()
-      .text("a table for each: `stage` names its type, `weight` its share of an epoch, and the rest are its own parameters");
+      .text("a table per source: `stage` is its type, `weight` its share of an epoch; the rest are its own parameters");
   SourceParams::describe(d.params);
 }
 
@@ -133,13 +133,13 @@ void Mix::read(Sample& sample) {
   try {
     child.source->read(sample);
   } catch (...) {
-    sample.label = united_label(child, sample.label);  // a bad sample is hashed and named with its label
+    sample.label = united_label(child, sample.label);  // bad samples are hashed and named with their label
     throw;
   }
   sample.label = united_label(child, sample.label);
 }
 
-// All have the same classes, and what one of them ignores on purpose is no surprise in another.
+// All have the same classes; values that one source ignores on purpose are expected in the others.
 bool Mix::names(std::uint8_t value) const {
   const auto spec = target();
   const bool is_class = spec && (spec->classes[value] != spec->ignored || value == spec->ignored);
@@ -149,7 +149,7 @@ bool Mix::names(std::uint8_t value) const {
   });
 }
 
-// As its sources' images when these are all alike; otherwise it varies.
+// The sources' shape if they agree; otherwise it varies.
 ImageShape Mix::image_shape() const {
   const ImageShape first = children_.front().source->image_shape();
   const bool alike =

@@ -12,27 +12,26 @@
 
 namespace millrace {
 
-// A source made of others.
+// A source that combines others.
 //
 //   [train.read]
 //   stage   = "mix"
 //   shuffle = "every-epoch"
 //   sources = [
 //     { stage = "read_folder", path = "data/photos", weight = 2.0 },
-//     { stage = "read_list", path = "data/drawings/metadata.csv" },    # a weight that is left out is 1
+//     { stage = "read_list", path = "data/drawings/metadata.csv" },    # the default weight is 1
 //   ]
 //
-// The samples of one source come after those of the one before, as the index counts them. With weights, each source fills as
-// much of an epoch as its weight says, and the epoch keeps its length; without any, every sample comes once. Classes are one list
-// by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise. Colours of classes are those
-// of the first source that names them; a list of several sources' classes has none.
+// Indices number the sources' samples one source after the other. With weights, each source fills its weight's fraction of an
+// epoch, whose length stays; without, every sample comes once. Classes form one list by name: the sources' own if they agree,
+// otherwise every name once, sorted bytewise. Class colours are those of the first source that has some; a united list has none.
 //
-// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: the framework chooses by
-// index, after the sources are put together, so that they take none of these themselves. Numbers to be predicted and targets must
-// be the same in all sources.
+// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) belong to the mixture: the framework chooses by index
+// after combining the sources, so the sources do not accept these keys. Numbers to predict and targets must be the same in all
+// sources.
 //
-// Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
-// Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
+// Ports: out, SampleChunk. Ownership: owns its sources. Threading: that of its sources.
+// Errors: theirs, with "sources[1]" added; incompatible sources: ErrorKind::usage.
 class Mix : public Source, public MadeOfParts, public NamesLabelValues, public KnowsFileSizes {
  public:
   struct Params : SourceParams {

@@ -6,7 +6,7 @@ namespace millrace {
 
 namespace {
 
-// The logarithm, since variates of a small alpha are too small for a double.
+// Uses the logarithm because variates of a small alpha are too small for a double.
 double draw_log_gamma(Draw& draw, double alpha) {
   if (alpha < 1) return draw_log_gamma(draw, alpha + 1) + std::log(1 - draw.uniform()) / alpha;
   const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);

@@ -1,4 +1,4 @@
-// Pixels of a batch, mixed slot by slot.
+// Mixes pixels of a batch, slot by slot.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// Executes each slot's record, so that all of them look at their images alike: sizes stay, and the window lies in the middle.
+// Executes each slot's record, so that all slots have the same window, in the middle; sizes stay.
 void execute_records(Batch& batch);
 
 struct Box {
@@ -18,16 +18,16 @@ struct Box {
 
 // image = (own * image + (256 - own) * other) / 256, rounded.
 void blend(std::uint8_t* image, const std::uint8_t* other, std::size_t bytes, int own);
-// The box's pixels become the other's. Both images have the shape.
+// Copies the box's pixels from the other image. Both images have this shape.
 void paste(std::uint8_t* image, const std::uint8_t* other, ImageShape shape, const Box& box);
 
-// Calls mix(slot, partner's pixels as they were before any mixing) for every slot that has weight and whose partner, `shift`
-// further on around the batch, has it too. REQUIRES: 0 < shift < batch.count.
+// Calls mix(slot, partner's original pixels) for every slot with weight whose partner, `shift` further around the batch, has
+// weight too. REQUIRES: 0 < shift < batch.count.
 template <class MixSlot>
 void for_each_pair(Batch& batch, std::uint32_t shift, std::uint8_t* first, MixSlot mix) {
   const std::size_t bytes = batch.image.bytes();
   std::uint32_t left = batch.count;
-  // Slots in steps of `shift` make one or several rings; in each, only the slot changed first is needed again, at its end.
+  // Steps of `shift` form one or several rings; in each, only the slot changed first is needed again, at the end.
   for (std::uint32_t start = 0; left > 0; ++start) {
     std::copy_n(batch.pixels + start * bytes, bytes, first);
     for (std::uint32_t slot = start;; --left) {

@@ -14,13 +14,13 @@ namespace millrace {
 namespace {
 
 void describe_rule(ParamSet<MixImages::Rule>& set) {
-  set.add("chance", &MixImages::Rule::chance).range(0, 1).text("for each batch");
+  set.add("chance", &MixImages::Rule::chance).range(0, 1).text("probability per batch");
   set.add("alpha", &MixImages::Rule::alpha)
       .range(0.001, 1000)
-      .text("of the shares' beta distribution: 1 makes all shares alike, less makes extreme ones frequent");
+      .text("alpha of the shares' beta distribution: 1 is uniform, less favours extremes");
 }
 
-// What covers 1 - share of the window when it lies wholly within; its middle is drawn, and it is cut off at the edges.
+// A box that covers 1 - share of the window if it lies wholly within; its middle is drawn, and it is clipped at the edges.
 Box draw_box(Draw& draw, ImageShape window, double share) {
   const double side = std::sqrt(1 - share);
   const auto middle_y = static_cast<int>(draw.integer(0, window.height - 1));
@@ -37,10 +37,10 @@ Box draw_box(Draw& draw, ImageShape window, double share) {
 }  // namespace
 
 void MixImages::describe(StageDescription<Params>& d) {
-  d.name("mix_images").text("Mixes the images of a batch with each other, and their labels.");
+  d.name("mix_images").text("Mixes the images of a batch, and their labels.");
   d.input(payload::kBatch).output(payload::kBatch);
-  d.params.add_table("mixup", &Params::mixup, describe_rule).text("both pictures at once");
-  d.params.add_table("cutmix", &Params::cutmix, describe_rule).text("a rectangle of the other picture");
+  d.params.add_table("mixup", &Params::mixup, describe_rule).text("blends two images");
+  d.params.add_table("cutmix", &Params::cutmix, describe_rule).text("pastes a rectangle of another image");
 }
 
 MixImages::MixImages(const Params& params, const DataContext& context)

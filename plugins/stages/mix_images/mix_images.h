@@ -16,22 +16,23 @@ namespace millrace {
 //   mixup  = { chance = 0.5, alpha = 0.2 }   # both pictures at once
 //   cutmix = { chance = 0.5, alpha = 1.0 }   # a rectangle of the other
 //
-// MixUp: Zhang et al., arXiv 1710.09412. CutMix: Yun et al., arXiv 1905.04899. As there, one share (from a beta distribution),
-// one rectangle (its middle anywhere, cut off at the edges) and one partner rule hold for a whole batch: slot i is mixed with
-// slot i + shift, counted around. Shares are rounded to 1/256, or to what the rectangle covers, so that labels and pixels agree.
+// MixUp: Zhang et al., arXiv 1710.09412. CutMix: Yun et al., arXiv 1905.04899. As in those papers, one share (from a beta
+// distribution), one rectangle (its middle anywhere, cut off at the edges) and one partner rule hold for a whole batch: slot i is
+// mixed with slot i + shift, modulo the batch. Shares are rounded to 1/256, or to the rectangle's area, so that labels and pixels
+// agree.
 //
 // Ports: in, out: Batch. Stands after `batch`, before all other stages that take batches: it changes pixels in their slots,
-// executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is
-// share * loss(label) + (1 - share) * loss(second label). Batch::source_maps are gone from a batch that was mixed. Slots of
-// weight 0 are left alone, and no image is mixed with them.
+// executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is share *
+// loss(label) + (1 - share) * loss(second label). A mixed batch has no Batch::source_maps. Slots of weight 0 are not changed, and
+// no image is mixed with them.
 //
 // Order of draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix
 // the middle's row and column. A batch of less than two samples draws nothing.
 //
 // Threading: parallel; a batch is mixed by one thread.
 //
-// Errors: no rule, chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage. So is a
-// run of several processes: partners are taken from the whole batch, of which each process has a part, and the weights are to be
+// Errors: no rule, chances that add up to more than 1, batches with targets or numbers to predict: ErrorKind::usage. So is a run
+// of several processes: partners come from the whole batch, of which each process has only a part, and the weights must equal
 // those of one process.
 class MixImages : public Transform<Batch, Batch> {
  public:

@@ -17,22 +17,22 @@ void add_noise(Sample& sample, const Range& deviation, Draw& draw) {
 
 void Noise::describe(StageDescription<Params>& d) {
   d.name("noise")
-      .text("Adds Gaussian noise to images where the network reads them, in float; targets stay clean.")
+      .text("Adds Gaussian noise, in float, to images where the network reads them; targets stay clean.")
       .in_recipes(RecipeRole::preparation, RecipeEffect::spoils)
       .example("deviation = [0, 25]");
   d.params.add("deviation", &Params::deviation)
       .required()
       .range(0, 255)
       .unit("grey levels")
-      .text("of the noise; drawn evenly from [low, high] for each image, or one number")
+      .text("standard deviation; uniform for each image, or one number")
       .in_recipes();
   d.params.add("every_epoch", &Params::every_epoch)
-      .text("new noise in every epoch; false: an image has the same in all, for validation")
+      .text("new noise every epoch; false: the same in all, for validation")
       .in_recipes();
 }
 
 Noise::Noise(const Params& params, const StageSite& site) : params_(params), seed_(site.seed), name_hash_(hash_text(site.name)) {
-  if (site.run == nullptr || params.deviation.high >= 1) return;  // meant for pixels of 0 ... 1
+  if (site.run == nullptr || params.deviation.high >= 1) return;  // suits pixels of 0 ... 1
   site.run->warn(fmt::format("{}: deviation is at most {:g} of 255 grey levels: images stay as good as clean", site.place(),
                              params.deviation.high));
 }

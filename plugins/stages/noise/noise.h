@@ -13,13 +13,13 @@ namespace millrace {
 //   [train.noise]
 //   deviation = 25          # grey levels; [0, 55]: drawn evenly for each image
 //
-// It is added where the network reads the image, to float values and without bounds, as the papers on denoising have it: pixels
-// are neither rounded nor held within 0 ... 255. Unlike it, `noise` of `augment` changes pixels. A stage that looks at pixels,
-// such as write_masks with an overlay, sees them without noise.
+// The noise is added when the network reads the image, to float values without bounds, as in the papers on denoising: pixels are
+// neither rounded nor clamped to 0 ... 255. `noise` of `augment`, in contrast, changes pixels. Stages that read pixels, such as
+// write_masks with an overlay, get them without noise.
 //
-// Ports: in, out: ImageChunk. Anywhere before `batch`, but not before a cache, which is refused: what caches hold has no noise.
-// Order of draws: the deviation, unless it is one number; one word of seed. With every_epoch = false they come from a generator
-// of (seed, the sample's index, the stage's name) and are the same in all passes.
+// Ports: in, out: ImageChunk. Anywhere before `batch`, but not before a cache (an error): caches hold images without noise. Order
+// of draws: the deviation, unless it is one number; one word of seed. With every_epoch = false they come from a generator of
+// (seed, the sample's index, the stage's name) and are the same in all passes.
 class Noise : public SampleTransform {
  public:
   struct Params {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLeast = 1e-8;  // with gradients of 1, less changes no float32 weight of 0.1
 
-// Ten times what is usual. By optimizers that divide a gradient by its size, a weight moves by about the rate in each step.
+// Ten times the usual rate. With optimizers that divide a gradient by its size, a weight moves by about the rate in each step.
 struct Most {
   std::string_view optimizer;
   double rate;
@@ -27,7 +27,7 @@ constexpr std::array<Most, 9> kMost{{{"sgd", 10, "0.001 to 1"},
                                      {"lamb", 1, "0.001 to 0.1"}}};
 constexpr Most kAnyOptimizer{"", 1000, "0.00001 to 10"};
 
-// Schedules rise and fall for long: steps that lie apart tell.
+// Schedules rise and fall slowly: sampled steps suffice.
 double largest_rate(const Schedule& schedule, std::uint64_t steps) {
   constexpr std::uint64_t kLooks = 1000;
   double largest = 0;

@@ -11,24 +11,22 @@ namespace millrace {
 
 void GroupParams::describe(ParamSet<GroupParams>& set) {
   using P = GroupParams;
-  set.add("match", &P::match)
-      .or_one()
-      .text("names of parameters or of their layers, one or several; * stands for any text, ? for one character");
-  set.add("vectors", &P::vectors).text("takes all biases, and all scales and shifts of normalisation");
-  set.add("type", &P::optimizer).text("an optimizer of the group's own; its keys stand in this table too");
-  set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
-  set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
+  set.add("match", &P::match).or_one().text("names of parameters or layers; * matches any text, ? one character");
+  set.add("vectors", &P::vectors).text("match all biases, and all scales and shifts of normalisation");
+  set.add("type", &P::optimizer).text("the group's own optimizer; its keys belong in this table too");
+  set.add("rate_factor", &P::rate_factor).range(0).text("factor on the learning rate");
+  set.add("decay_factor", &P::decay_factor).range(0).text("factor on the weight decay");
   set.add("until_epoch", &P::until_epoch)
       .range(0)
       .unit("epochs")
-      .text("from then on they stay as they are, and a front of which nothing learns any more has no backward work; 0: never");
+      .text("freezes them from this epoch; leading frozen layers need no backward; 0: never");
 }
 
 namespace {
 
 bool is_vector(const Parameter& parameter) { return parameter.shape.rank() <= 1; }
 
-// A pattern names parameters, or a layer or block with all that is in it.
+// A pattern matches parameters, or a layer or block with all its contents.
 bool fits(const std::string& pattern, const std::string& name) {
   return matches(pattern, name) || name.starts_with(pattern + ".");
 }
@@ -38,7 +36,7 @@ bool takes(const GroupParams& group, const Parameter& parameter) {
   return std::ranges::any_of(group.match, [&](const std::string& pattern) { return fits(pattern, parameter.name); });
 }
 
-// `number`: of the group among all, from 0.
+// `number`: index among all groups, from 0.
 void check(const GroupParams& group, std::size_t number, const Network& network) {
   const auto& parameters = network.parameters;
   if (group.match.empty() && !group.vectors) {

@@ -1,4 +1,4 @@
-// Parameter groups: which factors multiply a parameter's rate and decay, until when, and by which optimizer it is updated. Pure.
+// Parameter groups: factors for a parameter's rate and decay, the epoch until which it learns, and its optimizer. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,31 +10,31 @@
 
 namespace millrace {
 
-// One entry of `groups`. A parameter belongs to the first group of which a pattern fits its name, or that takes all vectors.
+// One entry of `groups`. A parameter belongs to the first group with a matching pattern, or with `vectors` if it is one.
 struct GroupParams {
   std::vector<std::string> match = {};        // patterns, see millrace/util/pattern.h
-  bool vectors = false;                       // every parameter of one dimension: biases, and scales and shifts of normalisation
-  std::optional<std::string> optimizer = {};  // none: the stage's
+  bool vectors = false;                       // every one-dimensional parameter: biases, and scales and shifts of normalisation
+  std::optional<std::string> optimizer = {};  // none: the stage's optimizer
   Value optimizer_table = {};                 // the optimizer's keys
-  double rate_factor = 1;                     // on top of the network's own
+  double rate_factor = 1;                     // multiplies the network's own
   double decay_factor = 1;                    // the same for weight decay
-  double until_epoch = 0;                     // from this epoch on the parameter stays as it is; 0: trained to the end
+  double until_epoch = 0;                     // the parameter is constant from this epoch on; 0 if trained to the end
 
   static void describe(ParamSet<GroupParams>& set);
 };
 
-// What the groups make of a network's parameters, by index into Network::parameters.
+// The groups of a network's parameters, by index into Network::parameters.
 class Groups {
  public:
-  // Throws Error(usage) for a pattern that fits no parameter, and a group that gets none.
+  // Throws Error(usage) for a pattern that matches no parameter, or a group without any.
   Groups(const std::vector<GroupParams>& groups, const Network& network);
 
   const std::vector<double>& decay_factors() const { return decay_; }
   // By parameter: the index of its group, or -1.
   const std::vector<int>& group_of() const { return group_of_; }
-  // Indices of the groups that train nothing, since all their parameters are frozen or running statistics.
+  // Indices of groups that train nothing because all their parameters are frozen or running statistics.
   const std::vector<std::size_t>& frozen() const { return frozen_; }
-  // For OptimizerSpec::learns_until: a parameter whose factor is 0 keeps its value.
+  // For OptimizerSpec::learns_until: a parameter with factor 0 keeps its value.
   const std::vector<double>& learns_until() const { return learns_until_; }
   // At `epoch` (with fraction). The reference stays valid as long as this object.
   const std::vector<double>& rate_factors(double epoch) const;

@@ -1,4 +1,4 @@
-// Momentum that cycles against the learning rate, as PyTorch's OneCycleLR has it.
+// Momentum cycled against the learning rate, as in PyTorch's OneCycleLR.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ Value cycling(const char* optimizer, std::initializer_list<std::pair<const char*
   return parameters;
 }
 
-// torch.optim.lr_scheduler.OneCycleLR(cycle_momentum=True, anneal_strategy="cos"): what lies between its three points.
+// torch.optim.lr_scheduler.OneCycleLR(cycle_momentum=True, anneal_strategy="cos"), between its three points.
 double one_cycle(std::uint64_t step, double first, double at_peak, double last) {
   const double t = static_cast<double>(step), top = kPeak * kSteps - 1, end = kSteps - 1;
   const auto anneal = [](double from, double to, double share) {
@@ -43,7 +43,7 @@ double one_cycle(std::uint64_t step, double first, double at_peak, double last) 
 double rate_at(std::uint64_t step) { return one_cycle(step, 0.04 * kRate, kRate, 4e-6 * kRate); }
 double momentum_at(std::uint64_t step) { return one_cycle(step, 0.95, 0.85, 0.95); }
 
-// One replica, all of whose values are 1 at first, trained by hand with the same gradient for all elements.
+// One replica with all values initially 1, trained by hand with the same gradient for all elements.
 class Cycled {
  public:
   explicit Cycled(const Value& parameters) : device_(testkit::make_plain_backend()->open(0, {})) {

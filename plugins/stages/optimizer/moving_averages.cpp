@@ -10,29 +10,29 @@
 namespace millrace {
 namespace {
 
-// The names of the copies: lookahead's, and what ema or average makes.
+// Names of the copies: lookahead's, and that of ema or average.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
 
 }  // namespace
 
 void AverageParams::describe_lookahead(ParamSet<Lookahead>& members) {
-  members.add("every", &Lookahead::every).range(0).required().unit("steps").text("from blend to blend; 0: no lookahead");
-  members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
-  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
+  members.add("every", &Lookahead::every).range(0).required().unit("steps").text("blending interval; 0: no lookahead");
+  members.add("decay", &Lookahead::decay).range(0, 1).text("decay of the slow weights per step at the run's end");
+  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights slow down");
 }
 
 void AverageParams::describe_ema(ParamSet<Ema>& members) {
-  members.add("decay", &Ema::decay).range(0, 0.999999).required().text("share of the average that stays; 0: no average");
-  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
+  members.add("decay", &Ema::decay).range(0, 0.999999).required().text("decay rate of the average; 0: no average");
+  members.add("every", &Ema::every).range(1).unit("steps").text("blending interval");
 }
 
 void AverageParams::describe_mean(ParamSet<Mean>& members) {
-  members.add("start", &Mean::start).range(0, 1).text("share of the run after which it begins");
+  members.add("start", &Mean::start).range(0, 1).text("share of the run before averaging starts");
   members.add("every", &Mean::every)
       .range(1)
       .unit("steps")
       .choices({"epoch"})
-      .text("from one place to the next; \"epoch\": the end of each epoch");
+      .text("interval between points; \"epoch\": the end of each epoch");
 }
 
 void AverageParams::request(CompileRequest& request) const {
@@ -49,7 +49,7 @@ void AverageParams::request(CompileRequest& request) const {
 std::uint64_t places_until(std::uint64_t done, const AverageParams::Mean& mean, const StepContext& context) {
   const auto ends = [&](std::uint64_t steps) {
     if (mean.every > 0) return steps / static_cast<std::uint64_t>(mean.every);
-    // An epoch may end within a step: the margin lets the step count that ends with it.
+    // An epoch may end within a step: the margin includes that step.
     return static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) / context.steps_per_epoch + 1e-9));
   };
   const auto first = static_cast<std::uint64_t>(std::ceil(mean.start * static_cast<double>(context.total_steps)));
@@ -58,7 +58,7 @@ std::uint64_t places_until(std::uint64_t done, const AverageParams::Mean& mean, 
 }
 
 void MovingAverages::begin() {
-  if (params_.lookahead.every > 0) replica().lerp_into(kSlow, 0, true);  // the slow weights start as the weights are
+  if (params_.lookahead.every > 0) replica().lerp_into(kSlow, 0, true);  // the slow weights start equal to the weights
 }
 
 void MovingAverages::follow(std::uint64_t done, std::uint64_t here) {
@@ -79,7 +79,7 @@ void MovingAverages::look_ahead(std::uint64_t done, std::uint64_t here) {
     replica().lerp_into(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
   if (done != context_.last_step) return;
-  // Without a blend the slow weights are those at the beginning, and what was learned would be lost.
+  // Without a blend the slow weights are the initial ones, and the training would be lost.
   const std::uint64_t begin = done - std::min(here, done);
   if (done / every > begin / every) replica().lerp_into(kSlow, 1, true);
 }

@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-// The name of the optimizer for parameters of no group; also the default.
+// The optimizer for parameters in no group; also the default.
 std::string optimizer_name(const OptimizerStage::Params& params, const StepContext& context) {
   const CompileRequest* const request = context.request;
   return request == nullptr || request->update.optimizers.empty() ? params.optimizer : request->update.optimizers.front()->name();
@@ -31,7 +31,7 @@ void OptimizerStage::describe(StageDescription<Params>& d) {
   d.input(payload::kGradientBucket).per_replica();
   auto& set = d.params;
   OptimizerParams::describe(set);
-  set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
+  set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor, multiplied by the learning rate");
   set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe)
       .or_one()
       .text("a number, or a schedule over the run");
@@ -41,14 +41,14 @@ void OptimizerStage::describe(StageDescription<Params>& d) {
                       .range(0)
                       .required()
                       .unit("samples")
-                      .text("the batch that learning_rate is meant for; 0: whatever the batch is");
+                      .text("batch size that learning_rate is for; 0: any");
                   members.add("scaling", &ScaleWithBatch::scaling)
                       .choices({"linear", "square_root"})
-                      .text("the rate is multiplied by batch / reference, or by its square root");
+                      .text("multiply the rate by batch / reference, or its square root");
                 })
-      .text("adapts the learning rate to the batch's size");
+      .text("scales the learning rate with the batch size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::optimizer_table)
-      .text("parameters with factors or an optimizer of their own; the first match counts");
+      .text("parameters with their own factors or optimizer; the first match counts");
   AverageParams::describe(set);
 }
 
@@ -69,7 +69,7 @@ void OptimizerStage::request(const Params& params, const StageSite& site, Compil
        optimizers.front()->name());
 }
 
-// The one for parameters of no group is there already.
+// The optimizer for parameters in no group already exists.
 void OptimizerStage::request_optimizers(const Params& params, const StageSite& site, const Groups& groups,
                                         OptimizerSpec& update) {
   std::vector<int> of_group;
@@ -115,7 +115,7 @@ void OptimizerStage::process(int, Packet packet, Output& output) {
   const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
   if (updated_ == 0) begin_step(bucket.step);
   step_.scale = bucket.scale;
-  // Who scales all gradients by one number looks at it.
+  // If a stage scales all gradients by one number, it checks them.
   step_.wrong = bucket.scale == nullptr ? reinterpret_cast<std::uint32_t*>(wrong_.get()) : nullptr;
   const Ref<Event> updated = replica().update(bucket.bucket, step_, updated_ == 0 ? behind_report(bucket.ready) : bucket.ready);
   clock_.watch_behind(bucket.ready, updated);
@@ -123,14 +123,14 @@ void OptimizerStage::process(int, Packet packet, Output& output) {
     if (step_.wrong != nullptr) report_wrong(updated, bucket.step, output);
     end_step();
   }
-  packet.payload = nullptr;  // with the step's last bucket, its token
+  packet.payload = nullptr;  // with the step's last bucket, releases its token
 }
 
 Stage::DeviceWork OptimizerStage::device_work() const {
   return clock_.work(context_.replicas.empty() ? nullptr : &replica(), &DeviceTimes::update);
 }
 
-// The number of updates, and with an average the number of its places.
+// The number of updates and, with an average, its number of points.
 std::string OptimizerStage::save() const {
   return params_.average ? fmt::format("{} {}", step_.updates_done, averages_.places()) : std::to_string(step_.updates_done);
 }
@@ -168,7 +168,7 @@ void OptimizerStage::end_step() {
   averages_.follow(step_.step + 1, step_.updates_done);
 }
 
-// The first update of a step writes where the report of the step before reads.
+// A step's first update writes where the report of the previous step reads.
 Ref<Event> OptimizerStage::behind_report(const Ref<Event>& ready) {
   if (step_.wrong == nullptr) return ready;
   stream_->wait(ready);

@@ -20,11 +20,11 @@ namespace millrace {
 // Updates one replica's parameters, bucket by bucket, as soon as a bucket's gradients are final.
 //
 // Port: "in" takes GradientBuckets. One instance for each replica. When a step's last bucket has been submitted, and lookahead
-// where it is due, the stage lets go of the bucket and with it of the step's token.
+// where it is due, the stage releases the bucket and with it the step's token.
 //
-// `type` names the optimizer, whose own keys stand in the same table; a group may name another one, with its keys. An optimizer
-// is given the schedule's rate times the parameter's factor and weight_decay times its factor; all of ours multiply decay by the
-// rate, as PyTorch's do. To decay a group at rate factor f by as much per step as the others, give it decay_factor = 1 / f.
+// `type` names the optimizer, whose own keys are in the same table; a group may name another one, with its keys. An optimizer
+// receives the schedule's rate times the parameter's factor and weight_decay times its factor; ours all multiply decay by the
+// rate, like PyTorch's. To decay a group at rate factor f by as much per step as the others, give it decay_factor = 1 / f.
 // Running statistics are never decayed.
 //
 // lookahead, ema, average: see moving_averages.h.
@@ -32,7 +32,7 @@ namespace millrace {
 // scale_with_batch: the rate is multiplied by batch / reference (arXiv 1706.02677), or by the square root of that, which keeps
 // the variance of the updates (arXiv 1404.5997).
 //
-// Reports "learning_rate" once a step, and "momentum" where the schedule cycles it.
+// Reports "learning_rate" once a step, and "momentum" if the schedule cycles it.
 class OptimizerStage : public Stage {
  public:
   struct ScaleWithBatch {
@@ -70,12 +70,12 @@ class OptimizerStage : public Stage {
   std::optional<Groups> groups_;
   MovingAverages averages_;
   UpdateStep step_;
-  int updated_ = 0;                   // buckets of this step
-  DeviceClock clock_;                 // of updates
+  int updated_ = 0;                   // buckets in this step
+  DeviceClock clock_;                 // times updates
   bool started_ = false;              // a step has begun
-  std::shared_ptr<std::byte> wrong_;  // where updates say that a gradient is not finite; replica 0's, which is like all others'
+  std::shared_ptr<std::byte> wrong_;  // set by updates if a gradient is not finite; replica 0's, which equals all others
   std::optional<Readback> readback_;
-  std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes
+  std::unique_ptr<Stream> stream_;  // last: its work must end before the buffers are freed
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What is said of the stage's parameters before there is a stage, and when it is made.
+// Messages about the stage's parameters before there is a stage, and when it is made.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::string said(const char* key, const Value& written) {
   return errors.text();
 }
 
-// An empty one would say nothing and do nothing.
+// An empty one would have no effect.
 TEST(OptimizerParameters, TablesNeedWhatTheyAreAbout) {
   for (const auto& [key, needed, other] :
        {std::tuple{"scale_with_batch", "reference", table({{"scaling", Value(std::string("square_root"))}})},

@@ -9,8 +9,8 @@
 namespace millrace {
 namespace {
 
-constexpr double kMostOfFirst = 0.2;  // share of the first weights in an average that is used
-constexpr double kLeastRate = 1e-3;   // of the first one
+constexpr double kMostOfFirst = 0.2;  // share of the initial weights in a useful average
+constexpr double kLeastRate = 1e-3;   // relative to the first one
 
 class Search {
  public:
@@ -29,7 +29,7 @@ class Search {
         steps());
   }
 
-  // A rate that is next to nothing for half of the run: steps that were meant to be epochs.
+  // A rate that is nearly 0 for half of the run: its steps were probably meant to be epochs.
   void falls(const Schedule& schedule, std::uint64_t first) {
     const double begin = schedule.rate(first);
     std::uint64_t step = first + 1;
@@ -54,7 +54,7 @@ class Search {
     if (lookahead.every == 1) say("lookahead with every = 1 makes each update smaller, and does no more: blend less often");
   }
 
-  // It takes the weights as they are first, and blends from the second time on.
+  // The first update copies the weights; blending begins with the second.
   void exponential(const AverageParams::Ema& ema) {
     const std::uint64_t times = steps() / static_cast<std::uint64_t>(ema.every);
     if (times < 2) {
@@ -95,7 +95,7 @@ class Search {
             epochs);
       }
       const bool changes = group.optimizer || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
-      if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a group after it
+      if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a later group
       say("number {} of groups has no effect: it changes nothing, and there is no group after it", g + 1);
     }
   }
@@ -103,9 +103,9 @@ class Search {
   std::vector<std::string> take() { return std::move(said_); }
 
  private:
-  std::uint64_t steps() const { return context_.last_step; }  // that are done
+  std::uint64_t steps() const { return context_.last_step; }  // up to the end
 
-  // Schedules rise or fall for long: steps that lie apart tell.
+  // Schedules rise or fall slowly: sampled steps suffice.
   bool varies(const Schedule& schedule, std::uint64_t first) const {
     constexpr std::uint64_t kLooks = 100;
     const double rate = schedule.rate(first);

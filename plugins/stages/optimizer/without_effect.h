@@ -1,4 +1,4 @@
-// Parameters of an optimizer that change nothing in a run.
+// Finds optimizer parameters that have no effect in a run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// A sentence for each. They are no mistakes: the run may be a short trial of a long recipe, or one with frozen layers. `groups`:
-// null without a network.
+// A sentence for each. These are not errors: the run may be a short trial of a long recipe, or have frozen layers. `groups`: null
+// without a network.
 std::vector<std::string> without_effect(const OptimizerStage::Params& params, const Schedule& schedule, const Groups* groups,
                                         const StepContext& context);
 

@@ -9,25 +9,25 @@ namespace millrace {
 
 void Pad::describe(StageDescription<Params>& d) {
   d.name("pad")
-      .text("Puts a margin around every image.")
+      .text("Pads every image with a margin.")
       .in_recipes(RecipeRole::preparation)
       .example("size = [12, 10]")
       .example("margin = [1, 2]\nborder = 'reflect'", {6, 6, 1});
   d.params.add("size", &Params::size)
       .range(1, kLargest)
       .unit("pixels")
-      .text("of the result, [height, width]; the image is in the middle")
+      .text("output size, [height, width]; centres the image")
       .in_recipes();
   d.params.add("margin", &Params::margin)
       .range(0, kLargest)
       .unit("pixels")
-      .text("[rows above and below, columns on the left and right]; instead of `size`")
+      .text("[rows above and below, columns left and right]; instead of `size`")
       .in_recipes();
   d.params.add("border", &Params::border)
       .choices({"constant", "reflect", "edge"})
-      .text("what the margin shows: `fill`, the image mirrored about its edge pixels, or the edge pixels")
+      .text("margin content: `fill`, reflection about the edge pixels, or the edge pixels")
       .in_recipes();
-  d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one for each").in_recipes();
+  d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one per channel").in_recipes();
 }
 
 Pad::Pad(const Params& params, const DataContext& context)
@@ -78,13 +78,13 @@ void Pad::process(Sample& sample, Draw&) {
   execute_pending(sample, window_);
   const ImageShape from = sample.image().shape, to = result(from);
   if (to == from) return;
-  AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here
+  AugmentationRecord& record = sample.record;  // a window that begins before the image; executed here
   record = {};
   record.y = static_cast<std::int16_t>(-((to.height - from.height) / 2));
   record.x = static_cast<std::int16_t>(-((to.width - from.width) / 2));
   record.border = border_;
   std::copy(fill_.begin(), fill_.end(), std::begin(record.fill));
-  sample.windowed = true;  // also when the margin is below and on the right only
+  sample.windowed = true;  // also if the margin is only at the bottom and right
   apply_pending(sample, to);
 }
 

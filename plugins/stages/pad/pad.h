@@ -12,15 +12,15 @@ namespace millrace {
 // Puts a margin around every image.
 //
 //   [train.pad]
-//   size   = [512, 512]   # as much on each side as makes this size; or
+//   size   = [512, 512]   # pads evenly to this size; or
 //   margin = 4            # rows above and below, columns on the left and right: [rows, columns] or one number for both
 //   fill   = [124, 116, 104]
 //
-// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target gets the same margin; what
-// is filled of one of classes has its ignored id. Of an odd difference to `size` the larger half goes to the bottom and right.
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target gets the same margin,
+// filled with the ignored id in class targets. If the difference to `size` is odd, the larger half goes to the bottom and right.
 // Threading: parallel.
-// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor;
-// one larger image: ErrorKind::content, and so is a result or target beyond kLargest pixels in height or width.
+// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor; a
+// larger image, or a result or target beyond kLargest pixels in height or width: ErrorKind::content.
 class Pad : public SampleTransform {
  public:
   struct Params {
@@ -29,7 +29,7 @@ class Pad : public SampleTransform {
     std::vector<std::int64_t> fill = {0};
   };
   static constexpr std::int32_t kLargest =
-      12'000;  // of a result and of its target: an augmentation record's coordinates have 16 bits
+      12'000;  // pixels, for a result and its target: an augmentation record's coordinates have 16 bits
 
   static void describe(StageDescription<Params>& description);
 

@@ -63,7 +63,7 @@ TEST_F(PadTest, MakesASize) {
   show({1, 1, 3}, {1, 2, 3});
   EXPECT_EQ(padded(), (Bytes{7, 8, 9, 1, 2, 3, 7, 8, 9, 7, 8, 9,  //
                              7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9}));
-  show({1, 3, 3}, {1, 1, 1, 2, 2, 2, 3, 3, 3});  // an odd difference alone: the margin begins nowhere before the image
+  show({1, 3, 3}, {1, 1, 1, 2, 2, 2, 3, 3, 3});  // an odd difference of 1: the margin does not begin before the image
   EXPECT_EQ(padded(), (Bytes{1, 1, 1, 2, 2, 2, 3, 3, 3, 7, 8, 9,  //
                              7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9}));
 }
@@ -130,7 +130,7 @@ TEST_F(PadTest, AppliesAPendingRecordFirst) {
   EXPECT_TRUE(sample_.record.is_identity());
 }
 
-// As `augment` leaves it, whose window is the network's input.
+// The state after `augment`, whose window is the network's input.
 TEST_F(PadTest, PadsTheWholeImageWhateverTheNetworkWillSee) {
   params_.size = Size{1, 5};
   params_.fill = {9};

@@ -1,4 +1,4 @@
-// Images as the bytes of PNG files. Thread-safe.
+// Encodes images as PNG files. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace millrace {
 
 enum class PngEffort {
   small,  // the usual size
-  quick,  // a third of the time; drawings are hardly larger for it, photographs by a half
+  quick,  // a third of the time; drawings grow little, photographs by a half
 };
 
-// The pixels as they are: grey, grey and alpha, RGB, or RGB and alpha, by the number of channels. `palette`: 256 colours of R, G
-// and B, of which each pixel is a number.
+// The unchanged pixels: grey, grey and alpha, RGB, or RGB and alpha, by the number of channels. `palette`: 256 colours of R, G
+// and B, indexed by the pixels.
 //
-// REQUIRES: 1 to 4 channels; 1 with a palette. Throws Error(run) that says what libpng refuses, or that this build has no libpng.
+// REQUIRES: 1 to 4 channels; 1 with a palette. Throws Error(run) with libpng's error, or if this build has no libpng.
 std::string png_bytes(const ImageView& image, const std::uint8_t* palette = nullptr, PngEffort effort = PngEffort::small);
 
-bool writes_png();  // whether this build has libpng
+bool writes_png();  // true if this build has libpng
 
 }  // namespace millrace

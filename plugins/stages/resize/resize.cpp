@@ -10,15 +10,15 @@ void Resize::describe(StageDescription<Params>& d) {
       .in_recipes(RecipeRole::preparation, RecipeEffect::resizes)
       .example("size = [5, 12]")
       .example("short_side = 4\nfilter = 'bicubic'", {8, 12, 3});
-  d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change").in_recipes();
+  d.params.add("size", &Params::size).unit("pixels").text("exact size, [height, width]; proportions may change").in_recipes();
   d.params.add("short_side", &Params::short_side)
       .range(1, static_cast<double>(kLargest))
       .unit("pixels")
-      .text("the length of the shorter side; proportions stay")
+      .text("length of the shorter side; keeps proportions")
       .in_recipes();
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic", "nearest"})
-      .text("between pixels; the first two are widened when shrinking. Images of classes always take the nearest pixel")
+      .text("interpolation; the first two are widened when shrinking. Images of classes always use the nearest pixel")
       .in_recipes();
 }
 

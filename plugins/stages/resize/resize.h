@@ -8,18 +8,18 @@
 
 namespace millrace {
 
-// Gives images a size, by antialiased resampling (Pillow's Image.resize until version 11, bit for bit).
+// Resizes images by antialiased resampling (Pillow's Image.resize until version 11, bit for bit).
 //
 //   [train.resize]
 //   size = [224, 224]     # exactly; or
 //   short_side = 256      # the shorter side, the other in proportion
 //   filter = "bicubic"    # or "bilinear", "nearest"
 //
-// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target goes the same way; one of
+// Ports: in, out: ImageChunk, uint8. A pending record is executed first, on the whole image. A target is resized the same way;
 // class indices always by nearest neighbour.
-// Threading: parallel; each thread keeps tables for the sizes it saw last.
-// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction,
-// or beyond kMostPixels by short_side where images vary: ErrorKind::content.
+// Threading: parallel; each thread keeps tables for recent sizes.
+// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction, or beyond
+// kMostPixels with short_side and varying images: ErrorKind::content.
 class Resize : public SampleTransform {
  public:
   struct Params {
@@ -28,7 +28,7 @@ class Resize : public SampleTransform {
     std::string filter = "bilinear";
   };
   static constexpr std::int64_t kLargest = 65'535;
-  static constexpr std::int64_t kMostPixels = std::int64_t{64} << 20;  // of images whose proportions vary
+  static constexpr std::int64_t kMostPixels = std::int64_t{64} << 20;  // for images of varying proportions
 
   static void describe(StageDescription<Params>& description);
 

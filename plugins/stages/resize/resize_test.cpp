@@ -100,7 +100,7 @@ TEST_F(ResizeTest, AppliesAPendingRecordFirst) {
   EXPECT_TRUE(sample_.record.is_identity());
 }
 
-// As `augment` leaves it, whose window is the network's input.
+// The state after `augment`, whose window is the network's input.
 TEST_F(ResizeTest, ResizesTheWholeImageWhateverTheNetworkWillSee) {
   for (const ImageShape& shape : {ImageShape{8, 8, 1}, ImageShape{3, 3, 1}}) {
     params_.size = Size{4, 4};
@@ -161,7 +161,7 @@ TEST_F(ResizeTest, ALargerTargetStaysAsManyTimesAsLarge) {
       testkit::show_positions(sample_, {20, 24, 3}, target);
       Draw draw(1, {}, 0);
       Resize(params_, context_).process(sample_, draw);
-      EXPECT_GT(testkit::expect_follows(sample_, 2.5), 600);     // at the edges what lies beyond counts less in the target
+      EXPECT_GT(testkit::expect_follows(sample_, 2.5), 600);     // at the edges, pixels outside have less weight in the target
       EXPECT_GT(testkit::expect_source_map(sample_, 0.3), 160);  // there as well
     }
   }

@@ -30,10 +30,10 @@ ClassColours colours_for(const DataContext& context) {
 
 void WriteBatches::describe(StageDescription<Params>& d) {
   d.name("write_batches")
-      .text("Draws the first training batches as the network sees them, with labels, and how often each class occurs.")
+      .text("Draws the first training batches as the network receives them, with labels and class counts.")
       .input(payload::kBatch)
       .serial();
-  d.params.add("images", &Params::images).range(0, 400).text("on the sheet first_batches.png; 0: no sheet");
+  d.params.add("images", &Params::images).range(0, 400).text("images on the sheet first_batches.png; 0: no sheet");
 }
 
 WriteBatches::WriteBatches(const Params& params, const DataContext& context)
@@ -45,7 +45,7 @@ void WriteBatches::open() {
   if (!folder_.empty()) drawing::load_fonts();
 }
 
-// Batches come in any order, so what is first is known only once no earlier step is missing.
+// Batches arrive in any order, so the first images are known only once no earlier step is missing.
 void WriteBatches::process(Batch& batch, Output&) {
   if (folder_.empty() || done_ || context_.run->is_dry_run()) return;
   ++batches_;
@@ -62,12 +62,12 @@ void WriteBatches::process(Batch& batch, Output&) {
   if (!sheet_begun_ && cells_.size() == images_) begin_writing(false);
 }
 
-// Without step 0 the run has resumed, and keeps the pictures of its beginning.
+// Without step 0 the run has resumed, and keeps the pictures from its beginning.
 void WriteBatches::stop() noexcept {
   try {
     if (has_first_step_ && !done_) begin_writing(true);
     if (writer_.joinable()) writer_.join();
-  } catch (...) {  // a thread that could not be started: there are no pictures
+  } catch (...) {  // the thread did not start: no pictures
   }
 }
 
@@ -99,7 +99,7 @@ void WriteBatches::count(const Batch& batch) {
   }
 }
 
-// With the noise that the device adds.
+// Includes the noise that the device adds.
 drawing::KeptImage WriteBatches::seen(const Batch& batch, std::uint32_t slot) const {
   const AugmentationRecord& record = batch.records[slot];
   std::vector<std::uint8_t> pixels(batch.window.bytes());
@@ -161,7 +161,7 @@ drawing::Picture WriteBatches::draw_labels() const {
   return drawing::label_histogram(counts_, names, fmt::format("Classes of the training samples, epoch 1{}", part));
 }
 
-// What the writer reads is not touched any more: the sheet is begun once, and after the first epoch nothing is counted.
+// The writer's data do not change any more: the sheet is begun once, and counting ends with the first epoch.
 void WriteBatches::begin_writing(bool epoch_is_over) {
   if (writer_.joinable()) writer_.join();
   const bool with_sheet = !std::exchange(sheet_begun_, true) && !cells_.empty(), with_labels = epoch_is_over && !counts_.empty();
@@ -171,7 +171,7 @@ void WriteBatches::begin_writing(bool epoch_is_over) {
       if (with_sheet) write("first_batches.png", [this] { return draw_sheet().png(); });
       if (with_labels) write("labels.png", [this] { return draw_labels().png(); });
     });
-  } catch (const std::system_error& error) {  // no thread is to be had, and a run does not end for a picture
+  } catch (const std::system_error& error) {  // no thread available; a missing picture must not end a run
     context_.run->warn(fmt::format("{} the first batches are not drawn: {}", context_.place(), error.what()));
   }
 }

@@ -16,22 +16,21 @@
 
 namespace millrace {
 
-// Draws what training begins with: the images of the first batches as the network sees them, augmented, mixed and with their
-// noise, and how often each class occurs in the first epoch.
+// Draws the images of the first batches as the network sees them (augmented, mixed and with noise), and how often each class
+// occurs in the first epoch.
 //
 //   [train]
 //   flow = ["read", "decode_image", "augment", "batch", "write_batches", "forward_backward", ...]
 //
 // Writes into the run's folder:
-//   first_batches.png   images with their labels, a mixed one with both; beside them label images in the colours of the classes, or
-//                       target images
-//   labels.png          how many samples each class has in the first epoch, when that is done, or the run ends. Not where samples
-//                       have no class, as of pixels or numbers
+//   first_batches.png   images with their labels, mixed ones with both, next to their label images in class colours or target images
+//   labels.png          samples per class in the first epoch, written after it or when the run ends; not for targets of pixels or
+//                       numbers
 //
-// Ports: in, Batch, in any order of steps, which goes on to other stages unchanged and is let go of at once. A run that resumes
-// keeps the pictures of its beginning. A run without a folder, or a build that cannot draw, writes nothing. Of several processes
-// the first draws its own part of each batch. Memory: the images of the sheet. Threading: pictures are drawn and written on a
-// thread of its own. What goes wrong there is a warning and no error.
+// Ports: in, Batch, in any order of steps, forwarded unchanged and released at once. A resumed run keeps the pictures from its
+// beginning. A run without a folder, or a build that cannot draw, writes nothing. With several processes, the first draws its own
+// part of each batch. Memory: the images of the sheet. Threading: pictures are drawn and written on a separate thread; failures
+// there are warnings.
 class WriteBatches : public Sink<Batch> {
  public:
   struct Params {
@@ -60,7 +59,7 @@ class WriteBatches : public Sink<Batch> {
   drawing::Picture draw_sheet();
   drawing::Picture draw_labels() const;
   void begin_writing(bool epoch_is_over);
-  void write(const char* name, const std::function<std::string()>& png);  // warns where that fails
+  void write(const char* name, const std::function<std::string()>& png);  // warns if that fails
 
   const std::size_t images_;
   const DataContext context_;

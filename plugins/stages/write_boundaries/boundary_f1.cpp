@@ -13,7 +13,7 @@ struct Offset {
   int square() const { return dy * dy + dx * dx; }
 };
 
-// All within the distance, the nearest first.
+// All offsets within the distance, nearest first.
 std::vector<Offset> offsets_within(double distance) {
   const int reach = static_cast<int>(distance);
   std::vector<Offset> offsets;
@@ -42,7 +42,7 @@ class Grid {
     if (y < 0 || x < 0 || y >= height_ || x >= width_) return kNone;
     return values_[static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x)];
   }
-  // Boundary pixels keep their class, all others have none.
+  // Boundary pixels keep their class; all others have none.
   Grid boundaries() const {
     Grid found = *this;
     std::size_t place = 0;
@@ -60,7 +60,7 @@ class Grid {
   std::vector<std::uint8_t> values_;
 };
 
-// Boundary pixels of each class, and how many of them have one of the other grid near.
+// Boundary pixels of each class, and how many are near one of the other grid.
 struct Found {
   double all = 0, near = 0;
   double share() const { return near / all; }

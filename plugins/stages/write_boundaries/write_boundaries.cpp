@@ -15,13 +15,12 @@
 namespace millrace {
 
 void WriteBoundaries::describe(StageDescription<Params>& d) {
-  d.name("write_boundaries").text("Compares boundaries of predicted classes with those of label images: boundary F1.");
+  d.name("write_boundaries").text("Compares boundaries of predicted classes with label images: boundary F1.");
   d.input(payload::kPredictions).serial();
-  d.params.add("folder", &Params::folder)
-      .text("a folder in the run's folder, or an absolute path; two CSV files are written into it");
+  d.params.add("folder", &Params::folder).text("folder for two CSV files, in the run's folder or an absolute path");
   d.params.add("tolerance", &Params::tolerance)
       .range(0, 0.1)
-      .text("how far a boundary may be from where it belongs, as a share of the image's diagonal");
+      .text("tolerated boundary distance, as a share of the image's diagonal");
 }
 
 void WriteBoundaries::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }

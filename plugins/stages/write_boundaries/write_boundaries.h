@@ -21,16 +21,16 @@ namespace millrace {
 //
 // Two CSV files (RFC 4180) with a first row of names:
 //   classes.csv   class,images,boundary_f1: the mean over the images in which the class occurs or was predicted
-//   figures.csv   figure,value: images, and mean_boundary_f1, the mean over images of the mean over an image's classes,
-//                 which is also a metric of the pass
+//   figures.csv   figure,value: images, and mean_boundary_f1, the mean over images of the mean over an image's classes;
+//                 also a metric of the pass
 //
-// The predicted class of a pixel is the first of the largest outputs. Pixels are those of the network's output. What the observer
-// `results` tells of overlap does not depend on boundaries; this does on nothing else.
+// The predicted class of a pixel is the first of the largest outputs. Pixels are those of the network's output. The overlap that
+// the observer `results` reports ignores boundaries; this metric depends on nothing else.
 //
-// Ports: in, Predictions of (C, H, W) float32. Skipped samples and images without a class are left out. It asks for images: a
-// batch is in use until it was compared. Threading: maps are compared and files written on a thread of its own (PredictionLine).
-// Errors: an output that is no map of classes, other targets than label images of its size: ErrorKind::usage, in the constructor.
-// A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Files appear when a pass is whole.
+// Ports: in, Predictions of (C, H, W) float32. Skipped samples and images without a class are left out. Requests images: a batch
+// is held until it is compared. Threading: maps are compared and files written on a separate thread (PredictionLine). Errors: an
+// output that is not a map of classes, targets other than label images of its size: ErrorKind::usage, in the constructor. An
+// unwritable folder (in open()) or a full disk: ErrorKind::storage. Files appear when a pass is complete.
 class WriteBoundaries : public Stage {
  public:
   struct Params {
@@ -58,16 +58,16 @@ class WriteBoundaries : public Stage {
 
   const Params params_;
   const DataContext context_;
-  ImageShape map_;  // of the label images, one channel
+  ImageShape map_;  // shape of the label images, one channel
   std::string folder_;
 
-  // Used on the line's thread alone.
+  // Used only on the line's thread.
   std::vector<std::uint8_t> truth_, predicted_;
   PixelClasses judge_;
-  std::vector<Mean> classes_;  // of the pass so far
+  std::vector<Mean> classes_;  // in the current pass
   Mean images_;
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

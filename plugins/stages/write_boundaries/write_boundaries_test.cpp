@@ -89,7 +89,7 @@ class WriteBoundariesTest : public testkit::PredictionsTest {
     context_.classes = {"sky", "road"};
   }
 
-  // Images whose upper rows are sky, as they are and as they were predicted.
+  // Images whose upper rows are sky, in truth and in the prediction.
   Ref<Predictions> compared(const std::vector<int>& truth, const std::vector<int>& predicted) {
     std::vector<std::vector<float>> outputs(truth.size());
     auto& targets = targets_.emplace_back();
@@ -114,7 +114,7 @@ TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
   StageTypeAccess::make<WriteBoundaries>().request(testkit::table({}), context_, request);
   EXPECT_TRUE(request.needs_image);
   const auto harness = made<WriteBoundaries>();
-  // Found; all road although the upper half is sky: sky has 0, and road's ring of 24 pixels holds what is left of its own.
+  // Found; all road although the upper half is sky: sky has 0, and road's ring of 24 pixels contains the rest of its own.
   const Ref<Predictions> first = compared({4}, {4}), second = compared({4, 8}, {0, 8});
   first->last = false;
   second->turn = 1;

@@ -32,7 +32,7 @@ bool writes_json(const WriteClasses::Params& params) {
   fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", file);
 }
 
-// The shortest text that is read as the same number.
+// The shortest text that reads back as the same number.
 template <class Number>
 void append_number(std::string& text, Number value) {
   if (std::isfinite(value))
@@ -44,24 +44,20 @@ void append_number(std::string& text, Number value) {
 }  // namespace
 
 void WriteClasses::describe(StageDescription<Params>& d) {
-  d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
+  d.name("write_classes").text("Writes the most probable classes of each image and their scores, as CSV or JSON lines.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes"});
   d.params.add("file", &Params::file)
       .text(
-          "a file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\", predictions.csv, or "
+          "file in the run's folder, or an absolute path. Without a name, as in \"\" or \"/found/\": predictions.csv, or "
           "predictions.jsonl with format = \"jsonl\"");
   d.params.add("format", &Params::format)
       .choices({"auto", "csv", "jsonl"})
-      .text("auto: by the file's name, .csv or .jsonl")
+      .text("auto: by the extension, .csv or .jsonl")
       .in_recipes();
-  d.params.add("top", &Params::top)
-      .range(1)
-      .unit("classes")
-      .text("how many classes a row has, the most probable one first")
-      .in_recipes();
+  d.params.add("top", &Params::top).range(1).unit("classes").text("classes per row, most probable first").in_recipes();
   d.params.add("columns", &Params::columns)
       .choices({"top", "classes"})
-      .text("of CSV: the classes of `top` and their scores; or the predicted class, and a column for the score of each class")
+      .text("CSV: the classes of `top` and their scores; or the predicted class and each class's score")
       .in_recipes();
 }
 
@@ -101,7 +97,7 @@ void WriteClasses::stop() noexcept {
   try {
     const std::string kept = file_->keep();
     context_.run->warn(fmt::format("'{}' is not whole and keeps its temporary name, '{}'", path_, kept));
-  } catch (...) {  // the run has ended with an error of its own
+  } catch (...) {  // the run has already ended with another error
   }
   file_.reset();
 }
@@ -148,7 +144,7 @@ void WriteClasses::rank(std::span<const float> outputs) {
   for (std::size_t i = 0; i < top_; ++i) scores_.push_back(scores.probability(ranked_[i]));
 }
 
-// A probability is what the network gives, in float32.
+// A probability is the network's output, in float32.
 void WriteClasses::append_score(std::size_t i) {
   probabilities_ ? append_number(text_, static_cast<float>(scores_[i])) : append_number(text_, scores_[i]);
 }

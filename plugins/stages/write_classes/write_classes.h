@@ -25,18 +25,16 @@ namespace millrace {
 //   top  = 5                             # or columns = "classes": a column for the score of each class
 //
 // CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,...,error, or with columns = "classes"
-// path,label,predicted,cat,dog,...,error. JSON lines:
-// {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}. A sample that could not be used has a row too, with
-// the reason as its `error` and without classes. The label is empty or null where the image has
-// none. A score is the softmax of the network's output, in float64; of a network that ends with a softmax layer, the output
-// itself. It is written with as many digits as it takes to read the same number again. Of equal outputs the class with the lower
-// number comes first. Class names are those of the source or else those that the weights were trained with; where there are none,
-// classes are written as numbers.
+// path,label,predicted,cat,dog,...,error. JSON lines: {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}.
+// An unusable sample has a row with the reason in `error` and without classes. The label of an unlabelled image is empty or null.
+// A score is the softmax of the network's output, in float64; if the network ends with a softmax layer, the output itself. It has
+// enough digits to read back the same number. Among equal outputs the lower class comes first. Class names are the source's, else
+// those stored with the weights, else numbers.
 //
 // Ports: in, Predictions of (C) float32.
-// Threading: rows are made and written on a thread of its own (PredictionLine).
-// Errors: an output that is no vector, a name of unknown format: ErrorKind::usage, in the constructor. A folder where nothing can
-// be written, in open(), or a full disk: ErrorKind::storage. The file appears under its name when a pass is whole.
+// Threading: rows are made and written on a separate thread (PredictionLine).
+// Errors: an output that is not a vector, a name of unknown format: ErrorKind::usage, in the constructor. An unwritable folder
+// (in open()) or a full disk: ErrorKind::storage. The file appears under its name when a pass is complete.
 class WriteClasses : public Stage {
  public:
   struct Params {
@@ -72,15 +70,15 @@ class WriteClasses : public Stage {
   std::vector<std::string> outputs_;  // names of the network's outputs
   std::string path_;
 
-  // Used on the line's thread alone.
-  std::optional<OutputFile> file_;  // of the pass under way
+  // Used only on the line's thread.
+  std::optional<OutputFile> file_;  // the current pass's
   FiniteCount finite_;
   std::string text_, place_, number_;
   std::vector<std::size_t> ranked_;    // the first top_ are in order
-  std::vector<double> scores_;         // of these
-  std::vector<std::size_t> place_of_;  // in ranked_, of each class
+  std::vector<double> scores_;         // one per output
+  std::vector<std::size_t> place_of_;  // each class's index in ranked_
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

@@ -47,7 +47,7 @@ class WriteClassesTest : public testing::Test {
     return harness;
   }
 
-  // A share whose samples are "TURN-REPLICA-i.jpg", all of class 1.
+  // A share with samples "TURN-REPLICA-i.jpg", all of class 1.
   Ref<Predictions> share(std::uint64_t turn, int replica, int replicas, const std::vector<std::vector<float>>& outputs) {
     Ref<Predictions> made = make_ref<Predictions>();
     made->turn = turn;
@@ -77,7 +77,7 @@ class WriteClassesTest : public testing::Test {
 
 const std::vector<float> kOwl = {0, 1, 3};
 
-// The shortest text that is read as the same softmax.
+// The shortest text that reads back as the same softmax.
 std::string score(const std::vector<float>& outputs, std::size_t of) {
   const double most = *std::max_element(outputs.begin(), outputs.end());
   double sum = 0;
@@ -85,7 +85,7 @@ std::string score(const std::vector<float>& outputs, std::size_t of) {
   return fmt::format("{}", std::exp(outputs[of] - most) / sum);
 }
 
-// A text with scores of six digits, with all digits of them.
+// Replaces scores of six digits by all their digits.
 std::string in_full(std::string text) {
   const std::pair<std::string, std::string> scores[] = {{"0.843795", score(kOwl, 2)},       {"0.114195", score(kOwl, 1)},
                                                         {"0.665241", score({1, 2, 0}, 1)},  {"0.244728", score({1, 2, 0}, 0)},
@@ -185,7 +185,7 @@ TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
       in_full("path,label,class_1,score_1,error\r\n\"a,b\\x0ac.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795,\r\n"));
 }
 
-// Tables are passed on.
+// Tables are shared with others.
 TEST_F(WriteClassesTest, NoTableHoldsAPasswordOrAFormula) {
   context_.classes = {"cat", "dog", "=owl()"};
   for (const char* file : {"predictions.csv", "predictions.jsonl"}) {
@@ -337,15 +337,6 @@ std::string refusal(const std::function<void()>& work, ErrorKind kind) {
   return "nothing was thrown";
 }
 
-TEST_F(WriteClassesTest, NamesAFolderWhereNothingCanBeWritten) {
-  folder_.write("file", "x");
-  const std::string file = (folder_.path() / "file/p.csv").string();
-  const std::string said = refusal([&] { made({{"file", Value(file)}}); }, ErrorKind::storage);
-  EXPECT_NE(said.find("file: cannot write '" + file + "'"), std::string::npos) << said;
-  run_.set_folder({});
-  EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("this run has none"), std::string::npos);
-}
-
 TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
   EXPECT_EQ(refusal(
                 [&] {
@@ -357,7 +348,7 @@ TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
   EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("the network's output is a map"), std::string::npos);
 }
 
-// A limit on the size of files stands for a disk that is full.
+// A limit on file sizes simulates a full disk.
 TEST_F(WriteClassesTest, AFullDiskEndsTheRunWithTheFilesName) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);

@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// How far confidence is from accuracy. Images are put into 15 bins of the same width by their confidence, the score of the
-// predicted class: bin m holds those above m / 15 and up to (m + 1) / 15. The expected calibration error is the mean over images
-// of |accuracy - confidence| of their bin. A confidence that is no number counts as 0. Guo, Pleiss, Sun and Weinberger, "On
-// calibration of modern neural networks", arXiv 1706.04599, equation 3. Sums are the same in any order: confidence is counted in
-// units of 2^-28, for which 6e10 images or pixels of a bin have room.
+// Calibration: the distance between confidence and accuracy. Images are put into 15 bins of equal width by their confidence, the
+// score of the predicted class: bin m holds those above m / 15 and up to (m + 1) / 15. The expected calibration error is the mean
+// over images of |accuracy - confidence| of their bin. NaN counts as 0. Guo, Pleiss, Sun and Weinberger, "On calibration of
+// modern neural networks", arXiv 1706.04599, equation 3. Sums do not depend on order: confidence is counted in units of 2^-28,
+// with room for 6e10 images or pixels per bin.
 class Calibration {
  public:
   static constexpr std::size_t kBins = 15;

@@ -1,4 +1,4 @@
-// How often samples of each class were predicted as each class, over a pass.
+// Counts, over a pass, how often samples of each class were predicted as each class.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace millrace {
 
-// Of many classes only the pairs that occur take memory.
+// With many classes, only pairs that occur take memory.
 class ClassCounts {
  public:
   static constexpr std::size_t kMostDense = 512;
@@ -42,9 +42,9 @@ class ClassCounts {
     return cells;
   }
 
-  // Bytes, cells() and what a ClassMatrix adds up included, for so many samples.
+  // Memory in bytes for this many samples, including cells() and the sums of a ClassMatrix.
   static std::size_t memory_bound(std::size_t classes, std::uint64_t samples) {
-    constexpr std::size_t kEntry = 56;  // of the map, with its share of the table
+    constexpr std::size_t kEntry = 56;  // per map entry, with its share of the table
     const bool is_dense = classes <= kMostDense;
     const std::size_t pairs = is_dense ? classes * classes : std::min<std::size_t>(classes * classes, samples);
     return pairs * ((is_dense ? sizeof(double) : kEntry) + sizeof(ClassMatrix::Cell)) + 3 * classes * sizeof(double);

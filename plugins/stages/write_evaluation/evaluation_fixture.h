@@ -15,7 +15,7 @@ class WriteEvaluationTest : public testkit::PredictionsTest {
  protected:
   WriteEvaluationTest() : PredictionsTest({2, 2, 1}, Shape{3}) { context_.classes = {"cat", "dog", "owl"}; }
 
-  // Samples of these labels with these outputs. Image i of a share is all of the grey level 10 * (i + 1).
+  // Samples with these labels and outputs. Image i of a share has the grey level 10 * (i + 1).
   Ref<Predictions> judged_by(const std::vector<std::int32_t>& labels, const std::vector<std::vector<float>>& outputs) {
     Ref<Predictions> made = share(outputs);
     made->batch = testkit::make_batch(made->count, context_.window);
@@ -26,7 +26,7 @@ class WriteEvaluationTest : public testkit::PredictionsTest {
     }
     return made;
   }
-  // Samples of these labels whose outputs name these classes; the predicted class has half of all probability.
+  // Samples with these labels whose outputs predict these classes; the predicted class has half of all probability.
   Ref<Predictions> judged(const std::vector<std::int32_t>& labels, const std::vector<std::size_t>& predicted) {
     std::vector<std::vector<float>> outputs(labels.size(), std::vector<float>(3));
     for (std::size_t i = 0; i < labels.size(); ++i) outputs[i][predicted[i]] = std::log(2.0F);

@@ -1,4 +1,4 @@
-// The images of a pass that a network was most wrong about.
+// The images of a pass with the worst predictions.
 #pragma once
 
 #include <kept_samples.h>
@@ -14,18 +14,18 @@
 
 namespace millrace {
 
-// What the network said of an image.
+// The network's verdict on an image.
 struct Verdict {
   std::size_t label = 0, predicted = 0;
   double confidence = 0;  // the probability of `predicted`
-  double loss = 0;        // -log of the probability of `label`; infinite where that is 0 or no number
+  double loss = 0;        // -log of the probability of `label`; infinite if that is 0 or NaN
 
-  // By ClassScores. Without a number the confidence is 0. REQUIRES: `label` is one of the outputs.
+  // Uses ClassScores. The confidence of NaN is 0. REQUIRES: `label` is one of the outputs.
   static Verdict of(std::span<const float> outputs, std::size_t label, bool probabilities);
 };
 
-// Keeps the mistakes of the highest loss, with the images as the network saw them, no larger than they are drawn. Of equal losses
-// those at the beginning of the pass stay and stand first.
+// Keeps the mistakes of highest loss, with the images as the network saw them, at most at their drawn size. Among equal losses,
+// those early in the pass stay and come first.
 class Mistakes {
  public:
   explicit Mistakes(std::size_t most) : worst_(most) {}
@@ -35,8 +35,8 @@ class Mistakes {
   void join(JointSink& processes) { worst_.join(processes); }
   void clear() { worst_.clear(); }
 
-  std::string csv() const;         // a row for each that was kept, the highest loss first
-  drawing::Picture sheet() const;  // the same, row after row
+  std::string csv() const;         // one row per kept image, highest loss first
+  drawing::Picture sheet() const;  // the same, row by row
 
  private:
   drawing::KeptSamples worst_;

@@ -43,7 +43,7 @@ TEST(Verdict, PredictsTheLargestNumberBehindOneThatIsNone) {
   EXPECT_EQ(Verdict::of(outputs, 0, false).predicted, 2U) << "as write_classes has it";
 }
 
-// As those of a few thousand photographs: sums of them once left 64 bits.
+// Pixels of a few thousand photographs: their sums once overflowed 64 bits.
 TEST(Calibration, HasRoomForThePixelsOfALargeSet) {
   Calibration calibration;
   for (int i = 0; i < 4; ++i) calibration.add(0.75, i > 0);
@@ -62,7 +62,7 @@ class MistakesTest : public WriteEvaluationTest {
     if (!found.empty()) found.erase(found.begin());
     return found;
   }
-  // The grey levels of the images on the sheet, of 256 x 256 pixels each, in its order.
+  // The grey levels of the images on the sheet, 256 x 256 pixels each, in order.
   std::vector<int> images() const {
     constexpr int kSide = 256, kFirstTop = 106, kFirstLeft = 40, kDown = 410, kRight = 288;
     const testkit::Picture sheet = testkit::read_png(folder_ / "evaluation/mistakes.png");
@@ -85,7 +85,7 @@ class MistakesTest : public WriteEvaluationTest {
   }
 };
 
-// The logit by which owl is preferred to the label; more of it is a higher loss.
+// The logit by which owl is preferred to the label; a larger one means a higher loss.
 std::vector<std::vector<float>> owls(const std::vector<float>& logits) {
   std::vector<std::vector<float>> outputs;
   for (const float logit : logits) outputs.push_back({0, 0, logit});

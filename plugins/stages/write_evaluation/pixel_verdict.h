@@ -1,4 +1,4 @@
-// What a network said of the pixels of an image.
+// The network's verdict on the pixels of an image.
 #pragma once
 
 #include <cstddef>
@@ -10,24 +10,24 @@
 
 namespace millrace {
 
-// Sums over the pixels of one image that count.
+// Sums over the counted pixels of one image.
 struct PixelVerdict {
   double pixels = 0, right = 0;
-  double loss = 0;  // -log of the probability of each pixel's label; infinite where that is 0 or no number
+  double loss = 0;  // -log of the probability of each pixel's label; infinite if that is 0 or NaN
 
   double mean_loss() const { return pixels > 0 ? loss / pixels : 0; }
 };
 
-// Adds each pixel to a pass's counts. The rules are those of Verdict, for each pixel. Not thread-safe.
+// Adds each pixel to a pass's counts, by the rules of Verdict. Not thread-safe.
 class PixelJudge {
  public:
   PixelJudge(std::size_t classes, bool probabilities) : classes_(classes), probabilities_(probabilities) {}
 
-  // `outputs`: (classes, pixels). `labels`: a class for each pixel; pixels whose label is no class are left out. `matrix`: counts
-  // by (class, predicted class).
+  // `outputs`: (classes, pixels). `labels`: a class for each pixel; pixels whose label is not a class are left out. `matrix`:
+  // counts by (class, predicted class).
   PixelVerdict judge(std::span<const float> outputs, std::span<const std::uint8_t> labels, std::span<double> matrix,
                      Calibration& calibration);
-  const std::vector<std::uint8_t>& predicted() const { return predicted_; }  // of the last image; pixels without label too
+  const std::vector<std::uint8_t>& predicted() const { return predicted_; }  // in the last image, including unlabelled pixels
 
  private:
   std::size_t classes_;

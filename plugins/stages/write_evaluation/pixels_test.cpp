@@ -1,4 +1,4 @@
-// Maps of classes beside label images.
+// Maps of classes and label images.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -84,7 +84,7 @@ TEST_F(EvaluationOfPixels, PutsTheImageOfTheHighestLossFirst) {
   EXPECT_EQ(text_of("evaluation/mistakes.csv"), "");
 }
 
-// As write_masks has it.
+// Same as write_masks.
 TEST_F(EvaluationOfPixels, WhatIsNoNumberIsNeverPredicted) {
   const float none = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> outputs(12, 0.5F);
@@ -107,7 +107,7 @@ TEST_F(EvaluationOfPixels, NeedsLabelImagesOfTheOutputsSize) {
             "the network's output is a map, 2 x 2 x 3. It is compared with label images, and the source of [predict] has none");
 }
 
-// A limit on the size of files stands for a disk that is full: the pictures do not fit.
+// A limit on file sizes simulates a full disk: the pictures do not fit.
 TEST_F(EvaluationOfPixels, AFullDiskLeavesTheFilesOfThePassBefore) {
   const auto harness = made<WriteEvaluation>();
   EXPECT_TRUE(write(*harness, judged({{0, 0, 0, 0, 0, 0}}, {{0, 0, 0, 0, 0, 0}})).empty());

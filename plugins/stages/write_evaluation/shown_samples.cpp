@@ -25,14 +25,14 @@ void ShownSamples::add(const PixelVerdict& verdict, const WorstImages::Maps& map
   std::vector<std::uint8_t> seen(window.bytes());
   share.copy_image(sample, seen.data());
   drawing::KeptSample kept{.position = share.samples[sample].key.position, .cell = {}, .row = {}, .classes = classes_in(maps)};
-  std::erase(kept.classes, kUnknownClass);  // nothing is laid over there
+  std::erase(kept.classes, kUnknownClass);  // no overlay there
   kept.cell.images = {drawing::kept({seen.data(), window}), overlay(seen, window, maps.labels, maps.shape),
                       overlay(seen, window, maps.predicted, maps.shape)};
   kept.cell.captions = {{fmt::format("{:.1f} % right", 100 * quotient(verdict.right, verdict.pixels))}};
   shown_.add(std::move(kept));
 }
 
-// Half transparent. Where the map has another size than the image, it stands alone.
+// Half transparent. A map whose size differs from the image's is drawn alone.
 drawing::KeptImage ShownSamples::overlay(std::vector<std::uint8_t> image, ImageShape shape, std::span<const std::uint8_t> classes,
                                          ImageShape map) const {
   const bool lies_over = shape.height == map.height && shape.width == map.width;
@@ -54,7 +54,7 @@ drawing::KeptImage ShownSamples::overlay(std::vector<std::uint8_t> image, ImageS
 drawing::Picture ShownSamples::sheet(const std::string& heading, const std::vector<std::string>& names) const {
   drawing::Sheet sheet = shown_.sheet();
   sheet.title = fmt::format("{} {}", sheet.cells.size(), heading);
-  sheet.legend = legend_of(shown_, names, colours_);  // of images with one class none occur
+  sheet.legend = legend_of(shown_, names, colours_);  // empty for images with one class
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
   sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
   return drawing::draw(sheet);

@@ -1,4 +1,4 @@
-// Samples of a pass, with what the network said of them.
+// Samples of a pass with the network's verdict.
 #pragma once
 
 #include <kept_samples.h>
@@ -16,12 +16,11 @@
 
 namespace millrace {
 
-// Keeps so many samples, evenly spaced over the pass, as sources often list one class after the other: images with their
-// predicted class, and the label where it is another one; or images with their label image and the predicted classes laid over
-// them.
+// Keeps this many samples, evenly spaced over the pass because sources often list one class after the other: images with their
+// predicted class, and their label if it differs; or images with their label image and an overlay of the predicted classes.
 class ShownSamples {
  public:
-  // `of`: samples of a pass.
+  // `of`: samples in a pass.
   ShownSamples(std::size_t most, std::uint64_t of, const ClassColours& colours)
       : spaced_(most, of), colours_(colours), shown_(most) {}
 

@@ -1,4 +1,4 @@
-// The images of a pass whose pixels a network was most wrong about.
+// The images of a pass with the worst predictions of pixels.
 #pragma once
 
 #include <kept_samples.h>
@@ -15,16 +15,16 @@
 
 namespace millrace {
 
-// Keeps the images of the highest mean loss over their pixels, each beside its label image and the predicted classes, in colours,
-// no larger than they are drawn. Of equal losses those at the beginning of the pass stay and stand first. An image without a
-// pixel that counts is left out.
+// Keeps the images of highest mean loss over their pixels, each with its label image and the predicted classes, in colours, at
+// most at their drawn size. Among equal losses, those early in the pass stay and come first. Images without a counted pixel are
+// left out.
 class WorstImages {
  public:
   WorstImages(std::size_t most, const ClassColours& colours) : colours_(colours), worst_(most) {}
   static constexpr std::size_t kPanels = 3;  // image, label, prediction
 
   struct Maps {
-    ImageShape shape;  // of both, one channel
+    ImageShape shape;  // shape of both, one channel
     std::span<const std::uint8_t> labels, predicted;
   };
   // REQUIRES: share.batch, unless `most` is 0.
@@ -32,8 +32,8 @@ class WorstImages {
   void join(JointSink& processes) { worst_.join(processes); }
   void clear() { worst_.clear(); }
 
-  std::string csv() const;  // a row for each that was kept, the highest loss first
-  // The same, row after row; below it the colours of the classes that occur on it.
+  std::string csv() const;  // one row per kept image, highest loss first
+  // The same, row by row, with the colours of the classes that occur below.
   drawing::Picture sheet(const std::vector<std::string>& names) const;
 
  private:
@@ -43,8 +43,8 @@ class WorstImages {
   drawing::KeptSamples worst_;
 };
 
-std::vector<std::uint8_t> classes_in(const WorstImages::Maps& maps);  // of labels and predictions, rising
-// The classes that occur on a sheet beside their colours.
+std::vector<std::uint8_t> classes_in(const WorstImages::Maps& maps);  // in labels and predictions, ascending
+// The classes that occur on a sheet, with their colours.
 std::vector<drawing::Caption> legend_of(const drawing::KeptSamples& shown, const std::vector<std::string>& names,
                                         const ClassColours& colours);
 

@@ -27,7 +27,7 @@ std::string calibration_csv(const Calibration& calibration) {
     if (bin.count > 0) {
       fmt::format_to(std::back_inserter(text), "{:.9g},{}\r\n", bin.confidence() / count, static_cast<double>(bin.right) / count);
     } else {
-      text += ",\r\n";  // not defined
+      text += ",\r\n";  // undefined
     }
     place += 1;
   }
@@ -36,7 +36,7 @@ std::string calibration_csv(const Calibration& calibration) {
 
 bool gives_map(const Network& network) { return network.output().elements() != network.output()[0]; }
 
-// Those of the pictures of a map; of vectors none are needed.
+// Colours for pictures of a map; vectors need none.
 ClassColours colours_for(const DataContext& context) {
   if (context.network == nullptr || !gives_map(*context.network)) return {};
   return class_colours(context.colours, static_cast<std::size_t>(context.network->output()[0]));
@@ -47,23 +47,20 @@ ClassColours colours_for(const DataContext& context) {
 void WriteEvaluation::describe(StageDescription<Params>& d) {
   d.name("write_evaluation")
       .text(
-          "Compares predicted classes of images or pixels with labels: class matrix, figures of each class, calibration, worst "
+          "Compares predicted classes of images or pixels with labels: class matrix, metrics of each class, calibration, worst "
           "images.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"classes", "map"});
-  d.params.add("folder", &Params::folder)
-      .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
+  d.params.add("folder", &Params::folder).text("folder for CSV files and pictures, in the run's folder or an absolute path");
   d.params.add("mistakes", &Params::mistakes)
       .range(0, 100)
       .unit("images")
       .text(
-          "how many of the worst mistakes are drawn on a sheet, the highest loss first; of maps, so many images beside their "
-          "labels "
-          "and predictions; 0: no sheet")
+          "worst mistakes on a sheet, highest loss first; for maps, this many images next to labels and predictions; 0: no sheet")
       .in_recipes();
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
+      .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
       .in_recipes();
 }
 
@@ -126,7 +123,7 @@ void WriteEvaluation::write(const Predictions& share) {
   if (share.last) finish();
 }
 
-// A result that is not finite predicts no class. It is a mistake, as the loss counts it, and stands in no table but theirs.
+// A result that is not finite predicts no class. It counts as a mistake, as in the loss, and appears in no other table.
 void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
   const Verdict verdict = Verdict::of(share.result().row(sample), label_of(share.samples[sample]), probabilities_);
   if (!FiniteCount::is_finite(share.result().row(sample))) {
@@ -174,7 +171,7 @@ void WriteEvaluation::finish() {
   forget();
 }
 
-// Beside training the run looks at each pass.
+// During training the run checks each pass itself.
 void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
   constexpr double kLeast = 3;
   const std::size_t only = matrix.only_predicted();
@@ -188,7 +185,7 @@ void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
       context_.place(), matrix.total(), names_[only], occurring));
 }
 
-// What all processes have counted, on the first one.
+// Gathers the counts of all processes on the first one.
 void WriteEvaluation::join() {
   gather(WireWriter().put(images_).put(not_finite_).put(calibration_.bins()).put(counts_.cells()), [this](WireReader& other) {
     images_ += other.get<double>();

@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-// Compares the network's classes with the labels of images, or of pixels, over a whole pass, and writes what it found.
+// Compares the network's classes with the labels of images, or of pixels, over a whole pass, and writes the results.
 //
 //   [evaluate]
 //   every = "never"                      # runs with: pipeline-run FILE --graph evaluate --weights W
@@ -27,46 +27,45 @@ namespace millrace {
 //   [evaluate.write_evaluation]
 //   folder = "evaluation"                # in the run's folder
 //   mistakes = 36                        # on the sheet of the worst ones
-//   predictions = 25                     # on the sheet of images from all of the pass
+//   predictions = 25                     # on the sheet of images from the whole pass
 //
 // CSV files (RFC 4180) with a first row of names:
 //   figures.csv       accuracy, means over classes (class_matrix.h), expected calibration error: also metrics of the pass, by the
 //                     same names
 //   classes.csv       count, accuracy (recall), precision, F1 and IoU of each class
-//   confusion.csv     what images of each class were predicted as: counts, and shares of the class. Of more than 200 classes, pairs
-//                     that never occur are left out
-//   calibration.csv   accuracy beside confidence, in 15 bins of confidence
+//   confusion.csv     predictions for images of each class: counts, and shares of the class. With more than 200 classes,
+//                     pairs that never occur are left out
+//   calibration.csv   accuracy and confidence, in 15 bins of confidence
 //   mistakes.csv      the images of the sheet, in its order: path, index in the source, label, prediction, confidence, loss
 // and pictures, unless this build cannot draw:
 //   confusion.png     the class matrix: a row for each label, cells coloured by their share of the row; for up to 4,000 classes.
 //                     The same as confusion.svg
-//   classes.png       recall, precision, F1 and count of each class, as bars; of pixels accuracy, IoU, precision and count
-//   predictions.png   images from all of the pass as the network saw them, with what each was predicted as; of maps, with the label
-//                     image and the predicted classes laid over
+//   classes.png       recall, precision, F1 and count of each class, as bars; for pixels accuracy, IoU, precision and count
+//   predictions.png   images from the whole pass as the network saw them, with their predictions; for maps, overlaid with the
+//                     label image and the predicted classes
 //   mistakes.png      the wrong predictions of the highest loss, -log of the label's probability: the images as the network saw
 //                     them, label, prediction, its confidence, loss, and number and name of the sample (mistakes.h)
 //
-// The predicted class is the first of the largest outputs, its confidence the softmax of the output, in float64; of a network
-// that ends with a softmax layer, the output itself.
+// The predicted class is the first of the largest outputs, its confidence the softmax of the output, in float64; if the network
+// ends with a softmax layer, the output itself.
 //
-// Where the output is a map, each pixel is compared with its value in the label image, and pixels that are ignored count nowhere.
-// Calibration is that of pixels, figures.csv has `pixels`, mean_iou and weighted_iou too, and instead of mistakes there are
-//   worst.csv         the images of the sheet, in its order: path, index, pixels that count, their accuracy, their mean loss
-//   worst.png         the images of the highest mean loss: each beside its label image and the predicted classes, in the colours
+// If the output is a map, each pixel is compared with its value in the label image; ignored pixels count nowhere. Calibration
+// covers pixels, figures.csv also has `pixels`, mean_iou and weighted_iou, and mistakes are replaced by
+//   worst.csv         the images of the sheet, in its order: path, index, counted pixels, their accuracy, their mean loss
+//   worst.png         the images of the highest mean loss: each with its label image and the predicted classes, in the colours
 //                     of the source or the weights (worst_images.h)
 //
-// Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes and
-// predictions are 0, and always for maps, whose label images lie beside them: a batch is in use until its predictions were
-// counted. Memory: 24 bytes for each pair of classes, of more than 512 classes some 72 for each pair that occurs, and the images of
-// the sheets. Threading: samples are counted in order of the
-// source, and files written, on a thread of its own (PredictionLine). Of several processes the first gathers what all have
-// counted, and writes: the files are the same for any number of threads, replicas and processes. A run without a folder
-// (run.folder = "") writes nothing, and says so. A pass that predicts one class for all images is warned of, once; beside
-// training the run does that (PassEvent::only_class).
+// Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. Requests images unless mistakes and
+// predictions are 0, and always for maps, whose label images are stored with them: a batch is held until its predictions are
+// counted. Memory: 24 bytes for each pair of classes, with more than 512 classes some 72 for each pair that occurs, and the
+// images of the sheets. Threading: samples are counted in order of the source, and files written, on a separate thread
+// (PredictionLine). With several processes, the first gathers all counts and writes: the files are the same for any number of
+// threads, replicas and processes. A run without a folder (run.folder = "") writes nothing and logs that. Warns once if a pass
+// predicts one class for all images; during training the run does this (PassEvent::only_class).
 //
-// Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
-// open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
-// appear under their names when a pass is whole, all of them or none.
+// Errors: a map without label images of its size: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a
+// full disk: ErrorKind::storage. A sample without a label, or with one that is not an output: ErrorKind::data. Files appear under
+// their names when a pass is complete, all or none.
 class WriteEvaluation : public Stage, public JointSink {
  public:
   struct Params {
@@ -105,12 +104,12 @@ class WriteEvaluation : public Stage, public JointSink {
   const DataContext context_;
   const bool probabilities_;
   std::size_t classes_ = 0;
-  std::vector<std::string> names_;  // of the classes; of those without a name their numbers
-  ImageShape map_{0, 0, 0};         // of the label images, one channel; of vectors without channels
+  std::vector<std::string> names_;  // names of the classes, or their numbers
+  ImageShape map_{0, 0, 0};         // shape of the label images, one channel; for vectors without channels
   std::string folder_;              // empty: this process writes nothing
 
-  // Used on the line's thread alone.
-  ClassCounts counts_{0};  // of the pass so far
+  // Used only on the line's thread.
+  ClassCounts counts_{0};  // in the current pass
   Calibration calibration_;
   Mistakes mistakes_;
   PixelJudge pixels_;
@@ -118,9 +117,9 @@ class WriteEvaluation : public Stage, public JointSink {
   WorstImages worst_;
   ShownSamples shown_;
   double images_ = 0, not_finite_ = 0;
-  bool warned_ = false;  // of predictions that are all of one class
+  bool warned_ = false;  // warned about predictions that are all of one class
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();  // that a source can have
+constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();  // the most that a source can have
 
 bool writes_numpy(const std::string& file) {
   if (file.ends_with(".npy")) return true;
@@ -42,7 +42,7 @@ std::string safetensors_text(const std::string& name, const Shape& shape, std::u
   return text + fmt::format(R"(:{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}}})", extents(shape, rows, ","), bytes);
 }
 
-// The lowest byte first.
+// Little-endian.
 std::string number_bytes(std::uint64_t value, int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
@@ -59,13 +59,13 @@ LayerPort port_of(const WriteFeatures::Params& params, const StageSite& site) {
 void WriteFeatures::describe(StageDescription<Params>& d) {
   d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
-  d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last one").in_recipes();
+  d.params.add("layer", &Params::layer).text("\"layer\" or \"layer:port\"; default: the network's last").in_recipes();
   d.params.add("file", &Params::file)
       .text(
-          "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
+          ".safetensors or .npy file in the run's folder, or an absolute path; a .csv file next to it names the rows. float32 "
           "(images, channels, height, width) or (images, channels)");
-  d.params.add("columns", &Params::columns).text("names of the layer's numbers, which the .csv file then holds too").in_recipes();
-  d.params.add("probabilities", &Params::probabilities).text("the .csv file holds the sigmoid of each number").in_recipes();
+  d.params.add("columns", &Params::columns).text("names of the layer's numbers, added to the .csv file").in_recipes();
+  d.params.add("probabilities", &Params::probabilities).text("write the sigmoid of each number into the .csv file").in_recipes();
 }
 
 void WriteFeatures::request(const Params& params, const StageSite& site, CompileRequest& request) {
@@ -96,7 +96,7 @@ void WriteFeatures::stop() noexcept {
     features_->write_at(0, header(rows_));
     const std::string kept = features_->keep(), names = names_->keep();
     context_.run->warn(fmt::format("'{}' is not whole: {} rows are in '{}' and '{}'", path_, rows_, kept, names));
-  } catch (...) {  // the run has ended with an error of its own
+  } catch (...) {  // the run has already ended with another error
   }
   forget();
 }

@@ -18,15 +18,14 @@ namespace millrace {
 //   layer = "avgpool"                    # or "layer:port"; `pipeline-inspect FILE` lists the layers
 //   file  = "features.safetensors"       # in the run's folder; or .npy
 //
-// The array is float32, (images, C) or (images, C, H, W). In a safetensors file it has the layer's name. Beside it lies a CSV
-// file of the same name, features.csv, with path and label of each row, and a column for each number where `columns` names them.
-// A sample that could not be used has a row of NaN, and the reason in the column `error` of its row of the CSV file.
+// The array is float32, (images, C) or (images, C, H, W). In a safetensors file it has the layer's name. Next to it, a CSV file
+// of the same name, features.csv, has path and label of each row, and a column for each number that `columns` names. An unusable
+// sample has a row of NaN, and the reason in the column `error` of the CSV file.
 //
-// Ports: in, Predictions. What the network computes together with the
-// layer after it is computed apart where it is asked for, so that figures may differ in the last places.
-// Threading: rows are written on a thread of its own (PredictionLine).
-// Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. A folder where
-// nothing can be written, in open(), or a full disk: ErrorKind::storage. The files appear under their names when a pass is whole.
+// Ports: in, Predictions. A requested output is not fused with the next layer, so values may differ in the last digits.
+// Threading: rows are written on a separate thread (PredictionLine).
+// Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. An unwritable
+// folder (in open()) or a full disk: ErrorKind::storage. The files appear under their names when a pass is complete.
 class WriteFeatures : public Stage {
  public:
   struct Params {
@@ -49,23 +48,23 @@ class WriteFeatures : public Stage {
   void begin();
   void finish();
   void forget();
-  std::string header(std::uint64_t rows) const;  // as long for each number of rows
+  std::string header(std::uint64_t rows) const;  // the same length for any number of rows
 
   const Params params_;
   const DataContext context_;
   const bool numpy_;
   LayerPort port_ = 0;
-  std::string name_;  // of the tensor
-  Shape shape_;       // of one image
+  std::string name_;  // the tensor's name
+  Shape shape_;       // for one image
   std::string path_, names_path_;
 
-  // Used on the line's thread alone.
-  std::optional<OutputFile> features_, names_;  // of the pass under way
+  // Used only on the line's thread.
+  std::optional<OutputFile> features_, names_;  // the current pass's
   std::uint64_t rows_ = 0;
   FiniteCount finite_;
   std::string text_, place_;
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

@@ -33,7 +33,7 @@ class WriteFeaturesTest : public testing::Test {
   static Value table(const std::string& layer, const std::string& file) {
     return testkit::table({{"layer", Value(layer)}, {"file", Value(file)}});
   }
-  // Writes shares of "relu", whose values count up, of two replicas and a pass of two steps. The second sample of all was
+  // Writes shares of "relu", with ascending values, from two replicas and a pass of two steps. The second sample of all was
   // skipped.
   void write(const std::string& file) {
     Value keys = table("relu", file);
@@ -82,7 +82,7 @@ class WriteFeaturesTest : public testing::Test {
   }
 
   std::vector<std::pair<std::string, Value>> more_;  // keys
-  std::string fault_;                                // of the sample that was skipped
+  std::string fault_;                                // of the skipped sample
   testkit::TestFolder folder_;
   testkit::RecordedRun run_;
   Registry registry_;
@@ -153,7 +153,7 @@ TEST_F(WriteFeaturesTest, WritesANumpyArray) {
   EXPECT_EQ(numbers(bytes.substr(10 + length)), kRows);
 }
 
-// A limit on the size of files stands for a disk that is full: the names would fit.
+// A limit on file sizes simulates a full disk: the names would fit.
 TEST_F(WriteFeaturesTest, AFullDiskLeavesNamesAndFeaturesOfOnePass) {
   folder_.write("f.npy", "features of before");
   folder_.write("f.csv", "names of before");

@@ -13,13 +13,12 @@ namespace millrace {
 void WriteGradients::describe(StageDescription<Params>& d) {
   d.name("write_gradients")
       .text(
-          "Writes the gradients of a step, now and then, into gradients.safetensors in the run's folder, for observers that "
-          "show how large they are: PARAMETER/gradient, one row each, in the order in which the device keeps it, which is not "
-          "that of weights.safetensors. Stands after allreduce.")
+          "Writes a step's gradients at intervals to gradients.safetensors in the run's folder, for observers of their size: "
+          "PARAMETER/gradient, one row each, in the device's order, unlike weights.safetensors. Belongs after allreduce.")
       .input(payload::kGradientBucket)
       .output(payload::kGradientBucket)
       .per_replica();
-  d.params.add("every", &Params::every).range(1).unit("steps").text("from one file to the next, which takes its place");
+  d.params.add("every", &Params::every).range(1).unit("steps").text("interval between files; each replaces the last");
 }
 
 void WriteGradients::open() {
@@ -47,7 +46,7 @@ void WriteGradients::copy(GradientBucket& bucket, Output& output) {
   }
   const auto number = static_cast<std::size_t>(bucket.bucket);
   const std::shared_ptr<Copy> to = copy_;
-  if (++to->submitted == to->values.size()) copy_ = nullptr;  // the next one is of another step
+  if (++to->submitted == to->values.size()) copy_ = nullptr;  // the next one belongs to another step
   stream_->wait(bucket.ready);
   if (bucket.scale != nullptr) {
     scale_->read(*stream_, bucket.scale, output,

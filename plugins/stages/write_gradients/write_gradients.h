@@ -12,12 +12,12 @@
 
 namespace millrace {
 
-// Writes the gradients of a step, every so many steps, into gradients.safetensors in the run's folder, for observers that show
-// them: `PARAMETER/gradient`, in the order of backward, each as one row, as the device keeps it in memory. Stands after the stage
-// that sums over replicas, whose gradients are the same everywhere: the first replica of rank 0 writes, and what follows waits
-// until its copy is made. After `clip_gradients` they are those that the update sees.
+// Writes the gradients of a step, at regular intervals of steps, into gradients.safetensors in the run's folder, for observers
+// that show them: `PARAMETER/gradient`, in the order of backward, each flattened in the device's memory layout. Stands after the
+// stage that sums over replicas, whose gradients are equal everywhere: the first replica of rank 0 writes, and later stages wait
+// until its copy is made. After `clip_gradients` they are the gradients that the update uses.
 //
-// Ports: "in" takes GradientBuckets, "out" sends them on.
+// Ports: "in" takes GradientBuckets, "out" forwards them.
 class WriteGradients : public Stage {
  public:
   struct Params {
@@ -31,12 +31,12 @@ class WriteGradients : public Stage {
   void process(int port, Packet packet, Output& output) override;
 
  private:
-  // Of a step. Threads of the device fill it, one after the other, in the order of what was submitted.
+  // One step's copy. Device threads fill it one after the other, in order of submission.
   struct Copy {
     float scale = 1;
     std::vector<std::vector<float>> values;  // by bucket
     std::size_t there = 0;
-    std::size_t submitted = 0;  // of the stage's own thread
+    std::size_t submitted = 0;  // used only by the stage's own thread
   };
   void copy(GradientBucket& bucket, Output& output);
   void write(const Copy& copy) const;
@@ -45,7 +45,7 @@ class WriteGradients : public Stage {
   const StepContext context_;
   std::vector<Bucket> buckets_;
   std::string file_;            // empty: this instance writes nothing
-  std::shared_ptr<Copy> copy_;  // of the step under way
+  std::shared_ptr<Copy> copy_;  // the current step's
   std::unique_ptr<Stream> stream_;
   std::deque<Readback> readbacks_;  // by bucket
   std::unique_ptr<Readback> scale_;

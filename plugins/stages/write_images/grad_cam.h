@@ -18,23 +18,23 @@ struct HeatMap {
 };
 
 // Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391, equations 1 and 2): ReLU of the sum of all channels of `features`, each
-// times the mean over all places of the score's gradient by it. Both: (C, height, width), as large as `map` says; its values are
-// written.
+// weighted by the mean over all places of the score's gradient by it. Both are (C, height, width), with the size of `map`, whose
+// values are written.
 void grad_cam(std::span<const float> features, std::span<const float> gradient, HeatMap& map);
 
-// The map's value at a place between its pixels, bilinear; its edge goes on for half a pixel. 0 further outside.
+// The map's bilinear value between its pixels; the edge extends by half a pixel. 0 further outside.
 float value_at(const HeatMap& map, double x, double y);
 
-// Dark red for 1, yellow for 0.625, blue for 0.125, as the colour map "jet" has them.
+// Dark red for 1, yellow for 0.625, blue for 0.125, as in the colour map "jet".
 std::array<double, 3> heat_colour(double heat);
 
-// Lays colours over a picture, (height, width, 3): at a place of heat h, the share opacity * h of it. A heat is a value of the
-// map over the map's largest. `to_map`: from pixels of the picture to pixels of the map.
+// Blends colours over a picture, (height, width, 3): with weight opacity * h at a place of heat h. A heat is a value of the map
+// over the map's largest. `to_map`: from pixels of the picture to pixels of the map.
 void lay_heat_over(const HeatMap& map, const AffineMap& to_map, double opacity, int height, int width,
                    std::span<std::uint8_t> picture);
 
-// The features that a user means without naming any: the output of the last layer whose map is as large as the last
-// convolution's, among layers that the network's result depends on. Throws Error(usage) for a network without such a convolution.
+// The default features: the output of the last layer whose map is as large as the last convolution's, among layers that the
+// network's result depends on. Throws Error(usage) for a network without such a convolution.
 LayerPort default_features(const Network& network);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// How alike two images are, as papers on denoising and super-resolution state it: of pixels from 0 to 255.
+// Similarity of two images as papers on denoising and super-resolution measure it: pixels from 0 to 255.
 #pragma once
 
 #include <vector>
@@ -7,14 +7,14 @@
 
 namespace millrace {
 
-// The channels of an image, each row after row.
+// The channels of an image, each row by row.
 struct Planes {
   int height = 0, width = 0;
   std::vector<std::vector<double>> channels;
 };
 
-// luminance: Y alone of ITU-R BT.601, from 16 to 235, instead of red, green and blue. border: so many rows and columns are left
-// out at each edge. REQUIRES: the image is larger than twice the border, and has 1 or 3 channels.
+// luminance: Y of ITU-R BT.601, from 16 to 235, instead of red, green and blue. border: rows and columns to ignore at each edge.
+// REQUIRES: the image is larger than twice the border, and has 1 or 3 channels.
 Planes planes_of(const ImageView& image, bool luminance, int border);
 
 // 10 log10(255^2 / mean squared difference), in dB; infinite for equal images. REQUIRES, as below: images of one shape.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr float kWhite = 255;
 
-// What is no number becomes black.
+// NaN becomes black.
 std::uint8_t pixel_of(float value) {
   return value > 0 ? static_cast<std::uint8_t>(std::lround(std::min(value, kWhite))) : std::uint8_t{0};
 }

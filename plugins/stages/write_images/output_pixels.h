@@ -12,8 +12,7 @@ namespace millrace {
 // the input's mean and deviation, or 255 v.
 class OutputPixels {
  public:
-  // Throws Error(usage) without a network, for a result that is no picture, and where the input has other channels than the
-  // result.
+  // Throws Error(usage) without a network, for a result that is not a picture, and if input and result differ in channels.
   OutputPixels(const StageSite& site, bool normalised);
 
   ImageShape shape() const { return shape_; }

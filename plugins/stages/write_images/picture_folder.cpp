@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kLongestName = 255 - 12;  // of Linux's file systems, with what OutputFile adds while it writes
+constexpr std::size_t kLongestName = 255 - 12;  // limit of Linux's file systems, minus OutputFile's addition during writing
 
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // none: rfind() + 1 is 0
 
@@ -26,7 +26,7 @@ std::string_view stem_of(std::string_view name) {
   return dot == std::string_view::npos || dot == 0 || name[dot - 1] == '/' ? name : name.substr(0, dot);
 }
 
-// A path that leads out of no folder.
+// A path that stays within the folder.
 std::string inside(const std::string& path) {
   std::filesystem::path kept;
   for (const auto& part : std::filesystem::path(path).lexically_normal().relative_path()) {
@@ -74,12 +74,12 @@ void PictureFolder::stop() noexcept {
   try {
     run_->warn(fmt::format("'{}' is not whole: {} pictures{} were written", folder_, written_,
                            images_ > 0 ? fmt::format(" of {} images", images_) : ""));
-  } catch (...) {  // the run has ended with an error of its own
+  } catch (...) {  // the run has already ended with another error
   }
   written_ = 0;
 }
 
-// The name of a file or of an archive's member.
+// The name of a file or an archive member.
 std::string PictureFolder::name_of(const Predictions::Sample& sample) const {
   const std::string& place = sample.member.empty() ? sample.url : sample.member;
   if (params_.names != "path") return std::string(last_of(place));

@@ -18,47 +18,46 @@ struct PictureParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("folder", &Params::folder).text("a folder in the run's folder, or an absolute path");
+    set.add("folder", &Params::folder).text("folder in the run's folder, or an absolute path");
     set.add("names", &Params::names)
         .choices({"stem", "number", "path"})
         .text(
-            "of the files. stem: a/7.jpg becomes 7.png; number: with the sample's number in the source before it, "
-            "00000041-7.png; path: a/7.png, in folders as the images lie in `below`")
+            "file names. stem: a/7.jpg becomes 7.png; number: 00000041-7.png, with the sample's number in the source; path: "
+            "a/7.png, in folders as below `below`")
         .in_recipes();
     set.add("below", &Params::below)
-        .text("with names = \"path\": the folder or URL whose folders are kept; images from elsewhere keep all of their path");
+        .text("names = \"path\": folder or URL whose subfolders are kept; images elsewhere keep their path");
   }
 };
 
-// A folder of PNG files, one for each sample. A file appears under its name when it is whole; the files of a pass are forced onto
-// the disk at its end, all at once. Errors name the file, or the sample whose name another sample of the pass has; with names =
-// "path", where 7.jpg and 7.png lie in one folder, the second becomes 7.png.png. Memory: about 40 bytes for each file of a pass.
-// Not thread-safe.
+// A folder of PNG files, one for each sample. A file appears under its name when it is complete; a pass's files are synced to
+// disk together at its end. Errors name the file, or the sample with a duplicate name; with names = "path" and 7.jpg and 7.png in
+// one folder, the second becomes 7.png.png. Memory: about 40 bytes for each file of a pass. Not thread-safe.
 class PictureFolder {
  public:
   explicit PictureFolder(const PictureParams& params) : params_(params) {}
 
-  // Throws Error(usage) where two samples of a pass would be one file, see NamesFilesAfterSamples.
+  // Throws Error(usage) if two samples of a pass would use one file; see NamesFilesAfterSamples.
   void check_names(const NamesFilesAfterSamples::NextSample& next) const;
-  void open(const DataContext& context);  // throws where nothing can be written; makes nothing
-  // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
+  void open(const DataContext& context);  // throws if the folder is not writable; creates nothing
+  // `palette`: 256 colours of three bytes if the image's values index them, else null.
   void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
   void end_pass();
-  void stop() noexcept;  // of the stage; warns where pictures of a pass are missing
+  void stop() noexcept;  // called when the stage stops; warns if pictures of a pass are missing
 
  private:
   using Names = std::unordered_set<std::uint64_t>;  // hashes
 
-  // Within the folder. `taken`: of the samples before it.
+  // The path within the folder. `taken`: names of earlier samples.
   std::string file_of(const Predictions::Sample& sample, Names& taken) const;
   std::string name_of(const Predictions::Sample& sample) const;  // with folders and extension
 
   const PictureParams params_;
   std::string folder_;
   RunServices* run_ = nullptr;
-  std::uint64_t images_ = 0;   // of the source; 0: not known
+  std::uint64_t images_ = 0;   // images in the source; 0 if unknown
   std::uint64_t written_ = 0;  // in this pass
-  Names taken_;                // of the pass
+  Names taken_;                // in this pass
 };
 
 }  // namespace millrace

@@ -11,12 +11,12 @@ namespace millrace {
 
 namespace {
 
-// Pixels of the network's input, one after the other: rows or columns.
+// Consecutive rows or columns of the network's input.
 struct Part {
   int begin = 0, end = 0;
 };
 
-// Those of `extent` pixels that show one of `size` pixels of the picture, by place = scale * pixel + origin.
+// The part of `extent` pixels that shows one of `size` pixels of the picture, by place = scale * pixel + origin.
 Part shown_part(double scale, double origin, int size, int extent) {
   constexpr double kRounding = 1e-6;
   const double one = (-0.5 - origin) / scale, other = (size - 0.5 - origin) / scale;
@@ -24,7 +24,7 @@ Part shown_part(double scale, double origin, int size, int extent) {
   return {begin, std::clamp(static_cast<int>(std::floor(std::max(one, other) + kRounding)) + 1, begin + 1, extent)};
 }
 
-// Puts the image's edge pixels into the margin, so that no pixel of the picture is mixed with it.
+// Extends the image's edge pixels into the margin, so that no pixel of the picture is mixed with it.
 void cover_margin(std::vector<std::uint8_t>& pixels, ImageShape window, const PictureFrame& frame) {
   const AffineMap& map = frame.from_input;
   if (map.xy != 0 || map.yx != 0) return;

@@ -21,15 +21,15 @@ struct PictureFrame {
   AffineMap from_map(int map_height, int map_width, ImageShape window) const;
 };
 
-// `size`: "network", that of the network's input; "source", that of the image in its file. Throws Error(usage) for a sample whose
-// place in its source image is not known.
+// `size`: "network", the network's input size; "source", the size of the image file. Throws Error(usage) for a sample whose place
+// in its source image is unknown.
 PictureFrame frame_of(const StageSite& site, const std::string& size, const Predictions::Sample& sample);
 
 // Throws Error(usage) for a network whose images cannot be drawn in colours.
 void require_colours(const StageSite& site);
 
-// Draws images as the network saw them, in R, G, B: black where it saw nothing of them. What was put around an image shows
-// nowhere in a picture at its size. REQUIRES: the predictions' batch.
+// Draws images as the network saw them, in R, G, B: black where it saw nothing. Padding is not drawn in a picture of the image's
+// own size. REQUIRES: the predictions' batch.
 class SeenImage {
  public:
   void draw(const Predictions& share, std::size_t sample, const PictureFrame& frame, std::vector<std::uint8_t>& picture);

@@ -1,4 +1,4 @@
-// PNG files read back, beside predictions whose values the test gives.
+// Reads PNG files back, and makes predictions with given values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ struct Picture {
   std::vector<std::uint8_t> pixels, palette;
 };
 
-// A grey file as one channel, a file with a palette as its indices, anything else as R, G, B.
+// A grey file as one channel, a palette file as its indices, other files as R, G, B.
 inline Picture read_png(const std::string& file) {
   Picture picture;
   png_image info{};

@@ -53,19 +53,17 @@ ScoreGradient gradient_of(const WriteGradCam::Params& params, const DataContext&
 }  // namespace
 
 void WriteGradCam::describe(StageDescription<Params>& d) {
-  d.name("write_grad_cam").text("Draws over each image where a class was found (Grad-CAM), a PNG file for each image.");
+  d.name("write_grad_cam").text("Draws where a class was found in each image (Grad-CAM), as PNG.");
   d.input(payload::kPredictions).serial();
   PictureParams::describe(d.params);
   d.params.add("features", &Params::features)
-      .text(
-          "\"layer\" or \"layer:port\" whose map is weighted; without: the last layer whose map is as large as the last conv's");
+      .text("\"layer\" or \"layer:port\" of the weighted map; default: the last layer with a map as large as the last conv's");
   d.params.add("classes", &Params::classes)
-      .text("the class that is looked for: \"predicted\", the most probable one of each image; \"label\", its own; or a name");
+      .text("class to look for: \"predicted\", each image's most probable one; \"label\", its own; or a name");
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
-      .text(
-          "of the pictures. network: of its input; source: of the image in its file, black where the network saw nothing of it");
-  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours where the map is largest");
+      .text("picture size. network: its input; source: the image file, black outside the network's view");
+  d.params.add("opacity", &Params::opacity).range(0, 1).text("colour opacity where the map is largest");
 }
 
 void WriteGradCam::request(const Params& params, const DataContext& context, CompileRequest& request) {

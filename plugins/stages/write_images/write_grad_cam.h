@@ -23,17 +23,16 @@ namespace millrace {
 //   classes  = "predicted"               # or "label", or the name of a class
 //   features = "layer4.1.relu2"          # a layer; by default the last map as large as the last convolution's
 //
-// Each channel of the features counts by the mean of the class's score's gradient by it, in inference. The sum, where it is
-// positive, is resized bilinearly to the picture. Red is the map's largest value; where the map is 0 the image stays as it is.
-// The score is the network's result before a softmax that the loss has. One that ends with a layer `softmax` has probabilities as
-// scores.
+// Each channel of the features counts by the mean of the class's score's gradient by it, in inference. The positive part of the
+// sum is resized bilinearly to the picture. Red is the map's largest value; where the map is 0 the image is unchanged. The score
+// is the network's result before the loss's softmax; if the network ends with a layer `softmax`, scores are probabilities.
 //
-// Ports: in, Predictions of (C) float32, with images: a batch is in use until its pictures are written. Skipped samples are left
-// out; quarantine.jsonl names them. With classes = "label", samples without a label that the network knows are left out too, and
-// a warning counts them. Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the
-// source. Errors: features that are no map or that the result does not depend on, a class that is not known: ErrorKind::usage, in
-// the constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Two samples of one name,
-// or a sample whose place in its source image is not known: ErrorKind::usage. Each file appears under its name when it is whole.
+// Ports: in, Predictions of (C) float32, with images: a batch is held until its pictures are written. Skipped samples are left
+// out; quarantine.jsonl names them. With classes = "label", samples without a label known to the network are left out too, and a
+// warning counts them. Threading: pictures are made and written on a separate thread (PredictionLine), in order of the source.
+// Errors: features that are not a map or do not affect the result, an unknown class: ErrorKind::usage, in the constructor. An
+// unwritable folder (in open()) or a full disk: ErrorKind::storage. Two samples of one name, or a sample whose place in its
+// source image is unknown: ErrorKind::usage. Each file appears under its name when it is complete.
 class WriteGradCam : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
@@ -65,14 +64,14 @@ class WriteGradCam : public Stage, public NamesFilesAfterSamples {
   const DataContext context_;
   const ScoreGradient gradient_;
 
-  // Used on the line's thread alone.
+  // Used only on the line's thread.
   PictureFolder pictures_;
   HeatMap map_;
   SeenImage image_;
   std::vector<std::uint8_t> picture_;  // (picture, 3)
-  std::uint64_t without_score_ = 0;    // samples of this pass
+  std::uint64_t without_score_ = 0;    // samples in this pass
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

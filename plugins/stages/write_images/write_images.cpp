@@ -5,11 +5,11 @@
 namespace millrace {
 
 void WriteImages::describe(StageDescription<Params>& d) {
-  d.name("write_images").text("Writes the network's result for each image as a PNG file.");
+  d.name("write_images").text("Writes the network's result for each image as PNG.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
   PictureParams::describe(d.params);
   d.params.add("normalised", &Params::normalised)
-      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
+      .text("true: the result is scaled by the input's mean and deviation; false: from 0, black, to 1, white")
       .in_recipes();
 }
 

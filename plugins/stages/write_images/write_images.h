@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// Writes the network's result as pictures, for networks that make images of images (denoising, super-resolution).
+// Writes the network's result as pictures, for image-to-image networks (denoising, super-resolution).
 //
 //   [predict]
 //   every = "never"                      # runs with: pipeline-run FILE --graph predict --weights W
@@ -20,13 +20,12 @@ namespace millrace {
 //   [predict.write_images]
 //   folder = "images"                    # in the run's folder: images/7.png for photos/7.jpg
 //
-// Values become pixels with the input's mean and deviation (OutputPixels): what a network has learned that was compared with
-// target images.
+// Values become pixels with the input's mean and deviation (OutputPixels), the scale that a network learns from target images.
 //
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out; quarantine.jsonl names them.
-// Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the source.
-// Errors: a result that is no picture: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or
-// a full disk: ErrorKind::storage. Two samples of one name: ErrorKind::usage. Each file appears under its name when it is whole.
+// Threading: pictures are made and written on a separate thread (PredictionLine), in order of the source.
+// Errors: a result that is not a picture: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk:
+// ErrorKind::storage. Two samples of one name: ErrorKind::usage. Each file appears under its name when it is complete.
 class WriteImages : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
@@ -50,12 +49,12 @@ class WriteImages : public Stage, public NamesFilesAfterSamples {
   const DataContext context_;
   const OutputPixels result_;
 
-  // Used on the line's thread alone.
+  // Used only on the line's thread.
   PictureFolder pictures_;
   FiniteCount finite_;
   std::vector<std::uint8_t> pixels_;
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

@@ -138,14 +138,6 @@ TEST_F(WriteImagesTest, AStoppedRunSaysHowManyPicturesThereAre) {
             std::vector<std::string>{"'" + (folder_ / "images") + "' is not whole: 2 pictures of 5 images were written"});
 }
 
-TEST_F(WriteImagesTest, NamesAFolderWhereNothingCanBeWritten) {
-  folder_.write("file", "x");
-  const std::string folder = folder_ / "file/images";
-  const Error error = testkit::error_of([&] { made<WriteImages>({{"folder", Value(folder)}}); });
-  EXPECT_EQ(error.kind(), ErrorKind::storage);
-  EXPECT_NE(error.message().find("folder: cannot write '" + folder), std::string::npos) << error.message();
-}
-
 TEST_F(WriteImagesTest, RefusesWhatIsNoPicture) {
   network_.layers.back().output = {1, 1, 2};
   EXPECT_NE(testkit::error_of([&] { made<WriteImages>(); }).message().find("set normalised = false"), std::string::npos);
@@ -155,7 +147,7 @@ TEST_F(WriteImagesTest, RefusesWhatIsNoPicture) {
   EXPECT_EQ(testkit::error_of([&] { made<WriteImages>(); }).kind(), ErrorKind::usage);
 }
 
-// A limit on the size of files stands for a disk that is full.
+// A limit on file sizes simulates a full disk.
 TEST_F(WriteImagesTest, AFullDiskIsNamedAndNothingIsHalfWritten) {
   const auto harness = made<WriteImages>();
   rlimit before{};

@@ -11,8 +11,8 @@
 namespace millrace {
 namespace {
 
-// A map that is larger, and no whole number of times, shows also what a layer has put around the input: it would be squeezed into
-// the picture, each class beside its place.
+// A larger map that is not a multiple of the input also shows a layer's padding: it would be squeezed into the picture and shift
+// each class.
 void refuse_margin(const Shape& output, ImageShape window) {
   const auto has_margin = [](std::int64_t map, std::int64_t input) { return map > input && map % input != 0; };
   if (!has_margin(output[1], window.height) && !has_margin(output[2], window.width)) return;
@@ -25,29 +25,27 @@ void refuse_margin(const Shape& output, ImageShape window) {
 }  // namespace
 
 void WriteMasks::describe(StageDescription<Params>& d) {
-  d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
+  d.name("write_masks").text("Writes each pixel's most probable class, a PNG file per image.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"map"});
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)
       .choices({"ids", "labels", "colours", "overlay"})
       .text(
-          "ids: grey values are class numbers; labels: they are those of label images; colours: class numbers as indices into a "
-          "palette; overlay: colours over the image")
+          "ids: grey class numbers; labels: values of label images; colours: class numbers as palette indices; overlay: colours "
+          "over the image")
       .in_recipes();
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
-      .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it")
+      .text("picture size. network: its input; source: the image file, 255 outside the network's view")
       .in_recipes();
   d.params.add("labels", &Params::labels)
       .range(0, 255)
-      .text("with picture = \"labels\": the value of each class; without: the first of the ids that the source names for it")
+      .text("picture = \"labels\": value of each class; default: its first id in the source")
       .in_recipes();
   d.params.add("colours", &Params::colours)
-      .text(
-          "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
-          "challenge")
+      .text("\"#rrggbb\" for each class; default: those of the source or the weights, else PASCAL VOC's")
       .in_recipes();
-  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay").in_recipes();
+  d.params.add("opacity", &Params::opacity).range(0, 1).text("opacity of overlay colours").in_recipes();
 }
 
 void WriteMasks::request(const Params& params, const StageSite&, CompileRequest& request) {
@@ -110,7 +108,7 @@ void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
   pictures_.write(share.samples[sample], {picture_.data(), {frame.height, frame.width, 3}});
 }
 
-// A map of another size than the input's covers the input.
+// A map whose size differs from the input's covers the input.
 void WriteMasks::place_classes(const PictureFrame& frame) {
   const AffineMap to_picture = frame.from_map(map_.height, map_.width, context_.window);
   ids_.resize(frame.places());

@@ -25,19 +25,19 @@ namespace millrace {
 //   picture = "overlay"                  # or "ids", "labels", "colours"
 //   size    = "source"                   # or "network"
 //
-// "ids" are 8-bit grey values: the class as the network counts, from 0; of equal outputs the lower number. "labels" are grey
-// values as label images have them, of each class the first of its ids: those of `labels`, else of the source. "colours" are
-// class numbers as indices into a palette: that of `colours`, else of the source or the weights, else of PASCAL VOC. "overlay"
-// lays the palette over the image. size = "network" is the size of the network's input; "source" is that of the image in its
-// file: each of its pixels takes the nearest pixel that the network saw, by the sample's affine map, and value 255 where the
-// network saw none. An overlay lies over what the network saw, which size = "source" enlarges: it is not as sharp as the file.
+// "ids" are 8-bit grey values: the network's class number, from 0; among equal outputs the lower one. "labels" are the grey
+// values of label images, the first id of each class: from `labels`, else from the source. "colours" are class numbers that index
+// a palette: from `colours`, else from the source or the weights, else PASCAL VOC's. "overlay" blends the palette over the image.
+// size = "network" is the size of the network's input; "source" is that of the image file: each pixel takes the nearest pixel
+// that the network saw, by the sample's affine map, and 255 where it saw none. An overlay uses the network's input, which size =
+// "source" enlarges: it is less sharp than the file.
 //
 // Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
-// overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
-// thread of its own (PredictionLine), in order of the source. Errors: an output that is no map of classes, or one that shows more
-// than the input: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or a full disk:
-// ErrorKind::storage. Two samples of one name, or a sample whose place in its source image is not known: ErrorKind::usage. Each
-// file appears under its name when it is whole.
+// overlay requests images: a batch is then held until its pictures are written. Threading: pictures are made and written on a
+// separate thread (PredictionLine), in order of the source. Errors: an output that is not a map of classes, or that shows more
+// than the input: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk: ErrorKind::storage. Two
+// samples of one name, or a sample whose place in its source image is unknown: ErrorKind::usage. Each file appears under its name
+// when it is complete.
 class WriteMasks : public Stage, public NamesFilesAfterSamples {
  public:
   struct Params : PictureParams {
@@ -70,10 +70,10 @@ class WriteMasks : public Stage, public NamesFilesAfterSamples {
   const Params params_;
   const DataContext context_;
   ClassColours colours_{};
-  std::vector<std::uint8_t> labels_;  // by class; empty: numbers are written
-  ImageShape map_;                    // of the network's output, one channel
+  std::vector<std::uint8_t> labels_;  // by class; empty: writes numbers
+  ImageShape map_;                    // shape of the network's output, one channel
 
-  // Used on the line's thread alone.
+  // Used only on the line's thread.
   PictureFolder pictures_;
   FiniteCount finite_;
   PixelClasses predicted_;
@@ -82,7 +82,7 @@ class WriteMasks : public Stage, public NamesFilesAfterSamples {
   SeenImage image_;
   std::vector<std::uint8_t> picture_;  // (picture, 3), for an overlay
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

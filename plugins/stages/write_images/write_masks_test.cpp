@@ -15,7 +15,7 @@ class WriteMasksTest : public testkit::PredictionsTest {
  protected:
   WriteMasksTest() : PredictionsTest({2, 3, 3}, {3, 2, 3}) {}
 
-  // Outputs for which these are the most probable classes.
+  // Outputs with these most probable classes.
   static std::vector<float> outputs(const Pixels& classes) {
     std::vector<float> values(3 * classes.size());
     for (std::size_t place = 0; place < classes.size(); ++place) values[classes[place] * classes.size() + place] = 5;

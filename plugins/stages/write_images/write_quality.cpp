@@ -15,25 +15,24 @@
 namespace millrace {
 
 void WriteQuality::describe(StageDescription<Params>& d) {
-  d.name("write_quality").text("Compares the network's pictures with target images: PSNR and SSIM of each, and their means.");
+  d.name("write_quality").text("Compares the network's pictures with targets: PSNR and SSIM of each, and their means.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"image"});
-  d.params.add("folder", &Params::folder)
-      .text("a folder in the run's folder, or an absolute path; two CSV files and a picture are written into it");
+  d.params.add("folder", &Params::folder).text("folder for two CSV files and a picture, in the run's folder or an absolute path");
   d.params.add("normalised", &Params::normalised)
-      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white")
+      .text("true: the result is scaled by the input's mean and deviation; false: from 0, black, to 1, white")
       .in_recipes();
-  d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone").in_recipes();
-  d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge").in_recipes();
+  d.params.add("luminance", &Params::luminance).text("compare only luminance (ITU-R BT.601)").in_recipes();
+  d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("margin excluded at each edge").in_recipes();
   d.params.add("predictions", &Params::predictions)
       .range(0, 100)
       .unit("images")
-      .text("how many images, evenly spaced over the pass, are drawn on predictions.png: input, result and target; 0: no sheet")
+      .text("evenly spaced images of the pass on predictions.png: input, result and target; 0: no sheet")
       .in_recipes();
   d.params.add("baseline", &Params::baseline)
       .choices({"none", "input", "nearest", "bilinear", "bicubic"})
       .text(
-          "also compare the network's input: what a network has to beat. input: as it is, with its noise; else enlarged by this "
-          "filter, for super-resolution")
+          "also compare the network's input, the baseline to beat. input: as is, with its noise; else enlarged by this filter, "
+          "for super-resolution")
       .in_recipes();
 }
 
@@ -98,7 +97,7 @@ WriteQuality::Quality WriteQuality::compare(const std::vector<std::uint8_t>& pix
   return {peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
 }
 
-// With the noise that the device adds.
+// Includes the noise that the device adds.
 void WriteQuality::draw_seen(const Predictions& share, std::size_t sample) {
   seen_.resize(context_.window.bytes());
   share.copy_image(sample, seen_.data());
@@ -146,7 +145,7 @@ void WriteQuality::add_row(const Predictions& share, std::size_t sample) {
   rows_.push_back(std::move(row));
 }
 
-// The rows of all processes, in order of the source, on the first one.
+// Gathers the rows of all processes, in order of the source, on the first one.
 void WriteQuality::join() {
   gather_rows(
       rows_, [](WireWriter& to, const Row& row) { to.put(row.place).put(row.made).put(row.baseline).put(row.is_finite); },
@@ -181,7 +180,7 @@ std::vector<std::string> WriteQuality::reported_figures() const {
   return names;
 }
 
-// Means over images; of PSNR over those that differ from their targets, unless none does.
+// Means over images; PSNR over those that differ from their targets, unless none does.
 WriteQuality::Quality WriteQuality::mean(Quality Row::*quality) const {
   double ratios = 0, similarities = 0;
   std::size_t equal = 0;
@@ -233,7 +232,7 @@ std::string WriteQuality::figures_csv() const {
   return figures;
 }
 
-// Once, as the next pass may have another number of them.
+// Warns once; the number may change in the next pass.
 void WriteQuality::warn_of_equal_images() {
   const auto equal = std::ranges::count_if(rows_, [](const Row& row) { return std::isinf(row.made.ratio); });
   if (equal == 0 || has_warned_ || context_.run == nullptr) return;

@@ -26,26 +26,25 @@ namespace millrace {
 //   folder = "quality"                   # in the run's folder: images.csv (path,psnr,ssim) and figures.csv (figure,value)
 //   predictions = 12                     # images on predictions.png: input, result, target
 //
-// Both are of 8-bit pixels, as write_images writes them. Papers on super-resolution compare luminance alone, and leave out a
-// border as wide as the images were enlarged: luminance = true, border = 2.
+// Both use 8-bit pixels, as write_images writes them. Papers on super-resolution compare only luminance, without a border as wide
+// as the enlargement: luminance = true, border = 2.
 //
-// baseline = "bicubic" also compares what that filter makes of the network's input, as the papers do: columns bicubic_psnr and
-// bicubic_ssim, and figures of these names. Only for networks that enlarge. baseline = "input" compares the input itself, for
-// denoising: its pixels with their noise, rounded and held within [0, 255] as a picture's are. The figures are means over images,
-// not of all pixels, and metrics of the pass by the same names. A loss may report a
-// `psnr` of its own, of all pixels; `mean_psnr` is always this one. Luminance is not rounded to whole levels.
+// baseline = "bicubic" also compares the input resized by that filter, as the papers do: columns and metrics bicubic_psnr and
+// bicubic_ssim. Only for networks that enlarge. baseline = "input" compares the input itself, for denoising: its pixels with
+// their noise, rounded and clamped to [0, 255] like a picture's. The values in figures.csv are means over images, not over
+// pixels, and metrics of the pass by the same names. A loss may report another `psnr`, over all pixels; `mean_psnr` is always
+// this one. Luminance is not rounded.
 //
 // The PSNR of a picture that equals its target is infinite, `inf` in images.csv. The mean leaves such pictures out, and
-// figures.csv counts them, `equal`; where all are equal, the mean is infinite too. `not_finite` counts results with an output
-// that is no number, which are drawn black and compared as they are drawn. Of no image at all there are no figures: they are
-// empty.
+// figures.csv counts them as `equal`; if all are equal, the mean is infinite too. `not_finite` counts results with a non-finite
+// output, which is drawn and compared as black. Without images, values are empty.
 //
-// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
-// was compared. Memory: some 200 bytes an image, and those of the sheet. Threading: pictures are compared and files written on a
-// thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the files are the same
-// for any number of them. A run without a folder writes nothing, and says so. Errors: a result that is no picture, other targets
-// than images, pictures of less than 11 x 11: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
-// open(), or a full disk: ErrorKind::storage. Files appear under their names when a pass is whole.
+// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. Requests images: a batch is held until it is
+// compared. Memory: some 200 bytes per image, and the images of the sheet. Threading: pictures are compared and files written on
+// a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are the same for
+// any number of them. A run without a folder writes nothing and logs that. Errors: a result that is not a picture, targets other
+// than images, pictures below 11 x 11: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk:
+// ErrorKind::storage. Files appear under their names when a pass is complete.
 class WriteQuality : public Stage, public JointSink {
  public:
   struct Params {
@@ -67,17 +66,17 @@ class WriteQuality : public Stage, public JointSink {
   std::vector<std::string> reported_figures() const override;
 
  private:
-  // The figures of one image, or means.
+  // Values for one image, or means.
   struct Quality {
     double ratio = 0, similarity = 0;
-    std::size_t equal = 0;  // of means: images that equal their targets
+    std::size_t equal = 0;  // in means: images that equal their targets
   };
-  // Of images.csv.
+  // A row in images.csv.
   struct Row {
     std::uint64_t position = 0;
     std::string place;
     Quality made = {}, baseline = {};
-    bool is_finite = true;  // what the network made
+    bool is_finite = true;  // the network's result
   };
 
   void write(const Predictions& share);
@@ -92,7 +91,7 @@ class WriteQuality : public Stage, public JointSink {
   void warn_of_equal_images();
   bool has_baseline() const { return params_.baseline != "none"; }
   Planes planes(const std::vector<std::uint8_t>& pixels) const;
-  // REQUIRES: `target` is what planes() makes of the target image.
+  // REQUIRES: `target` is from planes() of the target image.
   Quality compare(const std::vector<std::uint8_t>& pixels, const Planes& target) const;
   void draw_seen(const Predictions& share, std::size_t sample);      // into seen_
   void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
@@ -103,15 +102,15 @@ class WriteQuality : public Stage, public JointSink {
   const OutputPixels result_;
   std::string folder_;  // empty: this process writes nothing
 
-  // Used on the line's thread alone.
-  std::vector<Row> rows_;  // of the pass under way
+  // Used only on the line's thread.
+  std::vector<Row> rows_;  // the current pass's
   bool has_warned_ = false;
   std::vector<std::uint8_t> pixels_, target_, seen_;
   Resampler resampler_;
   drawing::EvenlySpaced spaced_;
   drawing::KeptSamples shown_;
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

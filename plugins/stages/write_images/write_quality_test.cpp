@@ -102,7 +102,7 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
       << text_of("quality/figures.csv");
 }
 
-// Constant images are restored without a difference, and a mean with infinity would say nothing of the others.
+// Constant images are restored exactly, and an infinite mean would hide the others.
 TEST_F(WriteQualityTest, LeavesInfiniteRatiosOutOfTheMeanAndSaysSo) {
   const auto harness = made<WriteQuality>({{"normalised", Value(false)}});
   EXPECT_TRUE(write(*harness, compared({0.2F, 0.4F, NAN}, {61, 102, 10})).empty());

@@ -1,4 +1,4 @@
-// The numbers that a network predicts over a pass, beside those of the samples: what the stages of this folder share.
+// Predicted and true numbers over a pass, shared by the stages in this folder.
 #pragma once
 
 #include <kept_samples.h>
@@ -25,18 +25,17 @@ struct ComparisonParams {
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
-    set.add("folder", &Params::folder)
-        .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
-    set.add("columns", &Params::columns).text("names of the numbers; without them they are numbered");
+    set.add("folder", &Params::folder).text("folder for CSV files and pictures, in the run's folder or an absolute path");
+    set.add("columns", &Params::columns).text("names of the numbers; default: their positions");
     set.add("mistakes", &Params::mistakes)
         .range(0, 100)
         .unit("images")
-        .text("how many images of the largest errors are drawn on a sheet; 0: no sheet")
+        .text("images of the largest errors on a sheet; 0: no sheet")
         .in_recipes();
     set.add("predictions", &Params::predictions)
         .range(0, 100)
         .unit("images")
-        .text("how many images, evenly spaced over the pass, are drawn with their predictions; 0: no sheet")
+        .text("evenly spaced images of the pass, drawn with predictions; 0: no sheet")
         .in_recipes();
   }
 };
@@ -47,33 +46,32 @@ struct NumberRow {
   std::vector<float> targets, predicted;  // (columns)
 };
 
-// The rows of a pass, and two sheets: images from all of the pass, and those of the largest errors. One thread uses it.
+// The rows of a pass, and two sheets: images from the whole pass, and those of the largest errors. Not thread-safe.
 class ComparedNumbers {
  public:
-  // What a stage says of a row.
+  // A stage's rating of a row.
   struct Judge {
-    std::function<double(const NumberRow& row)> error;  // infinite for a prediction that is no number; never NaN
+    std::function<double(const NumberRow& row)> error;                            // infinite for NaN predictions; never NaN
     std::function<std::vector<drawing::Caption>(const NumberRow& row)> captions;  // below the row's image
   };
 
-  // Throws Error(usage): the network's result is no vector, or has another number of numbers than `columns` names.
+  // Throws Error(usage): the network's result is not a vector, or has another length than `columns`.
   ComparedNumbers(const ComparisonParams& params, const DataContext& context, Judge judge);
 
   // Skipped samples are left out. REQUIRES: share.batch. Throws Error(data) for samples with another number of numbers.
   void add(const Predictions& share);
-  // The rows of all processes, in order of the source, on the first one.
+  // Gathers the rows of all processes, in order of the source, on the first one.
   void join(JointSink& processes);
   void clear();
 
-  const std::vector<std::string>& names() const { return names_; }  // of the numbers; without `columns` their places
+  const std::vector<std::string>& names() const { return names_; }  // names of the numbers; without `columns` their indices
   const std::vector<NumberRow>& rows() const { return rows_; }
-  std::string heading() const;  // of a picture: "60 images of validate"
+  std::string heading() const;  // a picture's heading: "60 images of validate"
 
-  // A row for each sample: path, and of each column its target and what `shown` makes of its prediction, under the column's name
-  // with `ending`.
+  // A row for each sample: path, and for each column its target and `shown` of its prediction, under the column's name plus
+  // `ending`.
   std::string csv(const char* ending, const std::function<std::string(float)>& shown) const;
-  // predictions.png and mistakes.png, as far as they are wanted. The subtitles say what stands below an image, and what comes
-  // first.
+  // Adds predictions.png and mistakes.png if enabled. The subtitles describe the text below an image and the order.
   void add_sheets(OutputFiles& files, const std::string& folder, const char* of_shown, const char* of_worst) const;
   std::size_t memory_bound() const;
 

@@ -1,4 +1,4 @@
-// Predicted numbers beside those of samples, for tests of the stages that compare them.
+// Predicted and true numbers, for tests of the stages that compare them.
 #pragma once
 
 #include <deque>

@@ -1,4 +1,4 @@
-// How well one of several labels an image is found.
+// Metrics of one of several labels per image.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +7,16 @@
 
 namespace millrace {
 
-// What is known of one label and one image.
+// One label of one image.
 struct LabelScore {
-  float score = 0;  // a larger one is more certain; what is no number is less certain than all others
+  float score = 0;  // larger is more certain; NaN is the least certain
   bool has = false, predicted = false;
 };
 
-// Counts of images, and the figures that are made of them. A figure is nothing where it is not defined: as recall is for a label
-// that no image has, and precision for one that is never predicted.
+// Counts of images and the metrics computed from them. Undefined metrics are empty: recall of a label that no image has,
+// precision of one that is never predicted.
 struct LabelFigures {
-  std::size_t count = 0, having = 0, predicted = 0, right = 0;  // right: having and predicted
+  std::size_t count = 0, having = 0, predicted = 0, right = 0;  // right: present and predicted
   // The area below precision over recall, in steps: sum over distinct scores, the highest first, of precision times the gain of
   // recall. As scikit-learn's average_precision_score.
   std::optional<double> average_precision;

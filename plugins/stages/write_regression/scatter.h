@@ -1,4 +1,4 @@
-// Predicted numbers over the true ones.
+// Plots predicted numbers over the true ones.
 #pragma once
 
 #include <picture.h>
@@ -11,18 +11,17 @@
 
 namespace millrace {
 
-// How far the predictions of one number are from its targets. Those that are not finite are counted, and stand in no other
-// figure.
+// Errors of the predictions of one number. Non-finite predictions are counted and left out of all other values.
 struct ColumnErrors {
-  std::size_t count = 0, not_finite = 0;  // `count`: of those that are
+  std::size_t count = 0, not_finite = 0;  // `count`: finite ones
   double rmse = 0, mae = 0;
-  std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; nothing: all are the same
+  std::optional<double> explained;  // R²: 1 - squared error / squared distance from the mean target; empty for equal targets
 
   static ColumnErrors of(const std::vector<drawing::Point>& pairs);  // x: target, y: prediction
 };
 
-// A panel for each number, of at most kMostPanels of them: a dot for each sample, of at most kMostDots, and a dashed line where
-// both are the same. What is not finite is left out.
+// A panel for each number, at most kMostPanels: a dot for each sample, at most kMostDots, and a dashed line of equality.
+// Non-finite values are left out.
 drawing::Picture scatter(const std::vector<std::string>& names, const std::vector<std::vector<drawing::Point>>& pairs,
                          const std::string& heading);
 

@@ -34,7 +34,7 @@ double label_loss_of(const NumberRow& row) {
 
 using OfLabel = std::function<std::optional<double>(const LabelFigures&)>;
 
-// The mean over labels that some image has.
+// The mean over labels that occur in an image.
 double mean_of(const std::vector<LabelFigures>& labels, const OfLabel& figure) {
   double sum = 0, count = 0;
   for (const LabelFigures& each : labels) {
@@ -45,7 +45,7 @@ double mean_of(const std::vector<LabelFigures>& labels, const OfLabel& figure) {
   return quotient(sum, count);
 }
 
-// All, or as many as a picture has rows for: those of the lowest average precision, the lowest first.
+// All labels, or as many as a picture has rows for: those of lowest average precision, lowest first.
 std::vector<std::size_t> drawn_labels(const std::vector<LabelFigures>& labels) {
   std::vector<std::size_t> places(labels.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
@@ -60,18 +60,17 @@ std::vector<std::size_t> drawn_labels(const std::vector<LabelFigures>& labels) {
 void WriteLabelScores::describe(StageDescription<Params>& d) {
   d.name("write_label_scores")
       .text(
-          "Compares predicted labels, several an image, with those of the samples: precision, recall, F1 and average precision "
-          "of "
-          "each label, sheets.");
+          "Compares predicted labels, several per image, with the samples': precision, recall, F1 and average precision of each "
+          "label, sheets.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
   ComparisonParams::describe(d.params);
   d.params.add("threshold", &Params::threshold)
       .range(0.001, 0.999)
-      .text("a label is predicted where the sigmoid of its output is above it")
+      .text("predict labels whose sigmoid exceeds this")
       .in_recipes();
 }
 
-// For the labels, which lie in the batch.
+// Requests the batch, which holds the labels.
 void WriteLabelScores::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteLabelScores::WriteLabelScores(const Params& params, const DataContext& context)
@@ -103,7 +102,7 @@ LabelScore WriteLabelScores::score_of(const NumberRow& row, std::size_t label) c
   return {row.predicted[label], has(row.targets[label]), row.predicted[label] > least_};
 }
 
-// Labels that were predicted or that the image has: what is wrong comes first.
+// Labels that are predicted or present, mistakes first.
 std::vector<drawing::Caption> WriteLabelScores::captions_of(const NumberRow& row) const {
   std::vector<drawing::Caption> wrong, right;
   for (std::size_t k = 0; k < row.targets.size(); ++k) {
@@ -133,7 +132,7 @@ std::vector<std::string> WriteLabelScores::reported_figures() const {
   return names;
 }
 
-// Those of all labels first, as figures.csv has them. What is not defined of a label is left out.
+// The means over all labels first, in the order of figures.csv. Undefined values of a label are left out.
 std::vector<Figure> WriteLabelScores::figures(const std::vector<LabelFigures>& labels) const {
   double right = 0, exact = 0;
   for (const NumberRow& row : numbers_.rows()) {

@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-// Compares the labels that a network predicts, several an image, with those of the samples, over a whole pass, and writes what it
-// found.
+// Compares the labels that a network predicts, several an image, with those of the samples, over a whole pass, and writes the
+// results.
 //
 //   [validate]
 //   flow = ["read", "decode_image", "batch", "forward", "metrics", "write_label_scores"]
@@ -22,27 +22,27 @@ namespace millrace {
 //   threshold   = 0.5                    # a label is predicted above this probability
 //   folder      = "evaluation"           # in the run's folder
 //   mistakes    = 25                     # on the sheet of the largest errors
-//   predictions = 25                     # on the sheet of images from all of the pass
+//   predictions = 25                     # on the sheet of images from the whole pass
 //
 // CSV files (RFC 4180) with a first row of names:
-//   figures.csv       images, accuracy (the share of labels that are right), exact_match (of images whose labels are all right),
+//   figures.csv       images, accuracy (the share of right labels), exact_match (of images with all labels right),
 //                     mean_f1 and mean_average_precision over the labels that occur (scikit-learn's macro averages count the
-//                     others as 0): also metrics of the pass, and of a label "recall.cat", precision, f1, average_precision
-//   labels.csv        of each label the images, those that have it, those of which it was predicted, precision, recall, F1 and
-//                     average precision (label_scores.h). A figure that is not defined is empty
-//   scores.csv        a row for each sample: path, and of each label 0 or 1, and its probability
+//                     others as 0): also metrics of the pass, and for each label "recall.cat", precision, f1, average_precision
+//   labels.csv        for each label: images, those that have it, those predicted to have it, precision, recall, F1 and
+//                     average precision (label_scores.h). Undefined values are empty
+//   scores.csv        a row for each sample: path, and for each label 0 or 1, and its probability
 // and pictures, unless this build cannot draw:
 //   labels.png        average precision, F1, precision, recall and count of each label, as bars
-//   predictions.png   images from all of the pass as the network saw them, with their labels; mistakes are red
+//   predictions.png   images from the whole pass as the network saw them, with their labels; mistakes are red
 //   mistakes.png      those of the highest loss, the highest first
 //
 // A probability is the sigmoid of an output, as in the loss binary_cross_entropy. An image has a label whose number is 0.5 or
 // more.
 //
-// Ports: in, Predictions of (C) float32, where the samples have C numbers. Skipped samples are left out. A batch is in use until
-// its predictions were compared. Memory: some 150 bytes a sample and 16 a label, and the images of the sheets. Threading: files
-// are written on a thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the
-// files are the same for any number of them. A run without a folder writes nothing, and says so.
+// Ports: in, Predictions of (C) float32, with C numbers per sample. Skipped samples are left out. A batch is held until its
+// predictions are compared. Memory: some 150 bytes per sample and 16 per label, and the images of the sheets. Threading: files
+// are written on a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are
+// the same for any number of them. A run without a folder writes nothing and logs that.
 //
 // Errors: as WriteRegression.
 class WriteLabelScores : public Stage, public JointSink {
@@ -73,11 +73,11 @@ class WriteLabelScores : public Stage, public JointSink {
 
   const Params params_;
   const DataContext context_;
-  const double least_;       // an output above it predicts its label
+  const double least_;       // a larger output predicts its label
   std::string folder_;       // empty: this process writes nothing
-  ComparedNumbers numbers_;  // used on the line's thread alone
+  ComparedNumbers numbers_;  // used only on the line's thread
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

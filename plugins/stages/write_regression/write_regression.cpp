@@ -39,13 +39,12 @@ std::vector<drawing::Caption> captions_of(const NumberRow& row, const std::vecto
 
 void WriteRegression::describe(StageDescription<Params>& d) {
   d.name("write_regression")
-      .text(
-          "Compares predicted numbers with those of the samples: errors of each, a scatter of predictions over targets, sheets.");
+      .text("Compares predicted numbers with the samples': errors of each, a scatter of predictions over targets, sheets.");
   d.input(payload::kPredictions).serial().in_recipes(RecipeRole::sink).writes({"numbers"});
   Params::describe(d.params);
 }
 
-// For the targets, which lie in the batch.
+// Requests the batch, which holds the targets.
 void WriteRegression::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteRegression::WriteRegression(const Params& params, const DataContext& context)
@@ -106,7 +105,7 @@ std::vector<std::string> WriteRegression::reported_figures() const {
   return names;
 }
 
-// What is not defined is left out, and counts in no mean.
+// Undefined values are left out, also from means.
 std::vector<Figure> WriteRegression::figures(const std::vector<ColumnErrors>& errors) const {
   struct Kind {
     const char* name;

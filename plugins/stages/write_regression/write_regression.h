@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// Compares the numbers that a network predicts with those of the samples, over a whole pass, and writes what it found.
+// Compares the numbers that a network predicts with those of the samples, over a whole pass, and writes the results.
 //
 //   [validate]
 //   flow = ["read", "decode_image", "batch", "forward", "metrics", "write_regression"]
@@ -22,26 +22,26 @@ namespace millrace {
 //   columns     = ["age", "height"]      # names of the numbers
 //   folder      = "evaluation"           # in the run's folder
 //   mistakes    = 25                     # on the sheet of the largest errors
-//   predictions = 25                     # on the sheet of images from all of the pass
+//   predictions = 25                     # on the sheet of images from the whole pass
 //
 // CSV files (RFC 4180) with a first row of names:
-//   figures.csv       rmse, mae and r2 of each number, over predictions that are finite; where others are, how many: not_finite.
-//                     r2 is empty where all targets are the same, which leave it undefined. They are also metrics of the pass,
-//                     "mae.age" and so on, with their means over the numbers, mean_rmse, mean_mae and mean_r2; of one number
+//   figures.csv       rmse, mae and r2 of each number, over finite predictions; not_finite counts the others, if any.
+//                     r2 is empty (undefined) if all targets are equal. They are also metrics of the pass, "mae.age" and
+//                     so on, with their means over the numbers, mean_rmse, mean_mae and mean_r2; with a single number
 //                     rmse, mae and r2 too
 //   numbers.csv       a row for each sample: path, and target and prediction of each number
 // and pictures, unless this build cannot draw:
 //   scatter.png       predictions over targets, a panel for each number. The same as scatter.svg
-//   predictions.png   images from all of the pass as the network saw them, with predictions and targets
+//   predictions.png   images from the whole pass as the network saw them, with predictions and targets
 //   mistakes.png      those of the largest errors, the largest first
 //
-// Ports: in, Predictions of (C) float32, where the samples have C numbers. Skipped samples are left out. A batch is in use until
-// its predictions were compared. Memory: some 150 bytes a sample and 16 a number, and the images of the sheets. Threading: files
-// are written on a thread of its own (PredictionLine). Of several processes the first gathers the rows of all, and writes: the
-// files are the same for any number of them. A run without a folder writes nothing, and says so.
+// Ports: in, Predictions of (C) float32, with C numbers per sample. Skipped samples are left out. A batch is held until its
+// predictions are compared. Memory: some 150 bytes per sample and 16 per number, and the images of the sheets. Threading: files
+// are written on a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are
+// the same for any number of them. A run without a folder writes nothing and logs that.
 //
-// Errors: a result that is no vector, other names than it has numbers: ErrorKind::usage, in the constructor. Samples with another
-// number of numbers: ErrorKind::usage. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage.
+// Errors: a result that is not a vector, or whose length differs from the number of names: ErrorKind::usage, in the constructor.
+// Samples with another number of numbers: ErrorKind::usage. An unwritable folder (in open()) or a full disk: ErrorKind::storage.
 class WriteRegression : public Stage, public JointSink {
  public:
   using Params = ComparisonParams;
@@ -66,9 +66,9 @@ class WriteRegression : public Stage, public JointSink {
   const Params params_;
   const DataContext context_;
   std::string folder_;       // empty: this process writes nothing
-  ComparedNumbers numbers_;  // used on the line's thread alone
+  ComparedNumbers numbers_;  // used only on the line's thread
 
-  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the other members
 };
 
 }  // namespace millrace

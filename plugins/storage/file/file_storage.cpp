@@ -24,12 +24,12 @@ void require_file(const struct stat& status, const char* path) {
   fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
 }
 
-// An open file; closed with the object.
+// An open file, closed by the destructor.
 class File {
  public:
   explicit File(const char* path) : path_(path) {
     do {
-      handle_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);  // not to wait for a pipe's other end
+      handle_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);  // does not wait for a pipe's other end
     } while (handle_ < 0 && errno == EINTR);
     if (handle_ < 0) refuse("open", path);
   }
@@ -44,7 +44,7 @@ class File {
     return status;
   }
 
-  // Up to `size` bytes; fewer only where the file ends.
+  // Reads up to `size` bytes; fewer only at the end of the file.
   std::size_t read(std::uint64_t offset, std::size_t size, std::uint8_t* out) const {
     std::size_t have = 0;
     while (have < size) {
@@ -99,7 +99,7 @@ Storage::Object FileStorage::stat(const std::string& url) {
   struct stat status {};
   if (::stat(path, &status) != 0) {
     const std::filesystem::path name = path;
-    // Thousands of a list's files may be missing: only for a missing folder it is worth while to look what there is instead.
+    // Thousands of a list's files may be missing: searching for alternatives pays only for a missing folder.
     std::error_code ignored;
     const int error = std::exchange(errno, 0);
     const bool folder_is_there = std::filesystem::is_directory(name.has_parent_path() ? name.parent_path() : ".", ignored);
@@ -116,7 +116,7 @@ void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const char* path = path_of(url, decoded);
   const File file(path);
   const auto size = static_cast<std::size_t>(file.status().st_size);
-  if (!fits_in_host_memory(size)) {  // a sparse file may be of any size
+  if (!fits_in_host_memory(size)) {  // a sparse file can have any size
     fail(ErrorKind::data, "'{}' has {} bytes, more than there is memory", line_text(path), size);
   }
   try {

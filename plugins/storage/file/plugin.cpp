@@ -3,6 +3,6 @@
 #include "millrace/storage.h"
 
 MILLRACE_PLUGIN("storage_file", "1.0", "Files of this machine.") {
-  registry.add(millrace::StorageType{{"file", "files of this machine: a path, or file:///path"},
-                                     std::make_shared<millrace::FileStorage>()});
+  registry.add(
+      millrace::StorageType{{"file", "local files: a path, or file:///path"}, std::make_shared<millrace::FileStorage>()});
 }

@@ -2,8 +2,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <thread>
-
 #include "file_storage.h"
 #include "millrace/sample.h"
 #include "testkit/few_addresses.h"
@@ -256,26 +254,6 @@ TEST(FileStorage, WritesWholeFilesOrNone) {
   EXPECT_TRUE(storage.is_empty(folder / "new")) << "nothing is left of the one that was given up";
 }
 
-TEST(FileStorage, ReadsOnManyThreadsAtOnce) {
-  const TestFolder folder;
-  for (int i = 0; i < 20; ++i)
-    folder.write(std::to_string(i), std::string(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i)));
-  FileStorage storage;
-  std::vector<std::thread> threads;
-  std::atomic<int> wrong = 0;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      ByteBuffer bytes;
-      for (int i = 0; i < 200; ++i) {
-        storage.read(folder / std::to_string(i % 20), bytes);
-        wrong += text(bytes) != std::string(static_cast<std::size_t>(i % 20) * 100, static_cast<char>('a' + i % 20));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(wrong, 0);
-}
-
 // A file is not to blame for what the system lacks: its sample would be left out, and the weights would be others.
 TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   const TestFolder folder;
@@ -298,7 +276,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   const std::string no_handle = kind_of(path);
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(no_handle, "storage: cannot open '" + path + "': Too many open files");
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their allocators ignore this limit
   const std::string large = folder / "large.jpg";
   folder.write("large.jpg", "");
   fs::resize_file(large, 64 << 20);
@@ -311,7 +289,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
 #endif
   const std::string huge = folder / "huge.jpg";
   folder.write("huge.jpg", "");
-  std::error_code refused;  // some file systems know no such size
+  std::error_code refused;  // some file systems do not support this size
   fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
   if (!refused) {
     EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than there is memory");

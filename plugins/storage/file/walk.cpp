@@ -36,17 +36,17 @@ class Walk {
     root_ = path_ == "/" ? 1 : path_.size() + 1;
   }
 
-  // The folder path_ and those below it; false when there was nothing to find.
+  // Walks path_ and the folders below it; false if nothing was found.
   bool folder() {
     const std::vector<Entry> entries = scan();
-    const bool has_hidden = has_hidden_;  // of this folder; the next ones find their own
+    const bool has_hidden = has_hidden_;  // saved: subfolders set their own
     const std::size_t length = path_.size();
     for (const Entry& entry : entries) {
       if (path_.back() != '/') path_ += '/';
       path_.append(entry.name, 0, entry.name.size() - (entry.is_folder ? 1 : 0));
       const std::string name = path_.substr(root_);
       if (leaves_out_(name)) {
-        // neither is it opened
+        // not opened either
       } else if (!entry.is_folder) {
         found_({name, entry.bytes, entry.version, entry.is_dangling});
       } else if (!folder()) {
@@ -61,7 +61,7 @@ class Walk {
 
  private:
   struct Entry {
-    std::string name;  // a folder's ends in '/', which makes the order that of whole names
+    std::string name;  // a folder's name ends in '/', which gives the order of whole paths
     bool is_folder = false;
     std::uint64_t bytes = 0;
     std::string version;
@@ -70,7 +70,7 @@ class Walk {
   struct Parent {
     dev_t device;
     ino_t inode;
-    std::size_t length;  // of its path
+    std::size_t length;  // length of its path
   };
 
   Folder enter() {
@@ -121,10 +121,10 @@ class Walk {
   }
 
   std::string path_;
-  std::size_t root_;  // where names below the root begin in path_
+  std::size_t root_;  // offset in path_ of names below the root
   const std::function<bool(std::string_view)>& leaves_out_;
   const std::function<void(Storage::Object)>& found_;
-  bool has_hidden_ = false;  // in the folder that was looked at last
+  bool has_hidden_ = false;  // in the last folder scanned
   std::vector<Parent> parents_;
 };
 
@@ -141,7 +141,7 @@ bool is_for_good(int error) {
   }
 }
 
-// A server of a network's file system, or what mounts a bucket, does not answer.
+// A network file system's server, or the program that mounts a bucket, does not respond.
 bool is_unreachable(int error) {
   switch (error) {
     case ETIMEDOUT:
@@ -165,7 +165,7 @@ const char* path_of(const std::string& url, std::string& decoded) {
   if (url.starts_with("file://")) {
     constexpr std::size_t kScheme = 7;
     const bool is_plain = url.find('%') == url.npos && url.size() > kScheme && url[kScheme] == '/';
-    if (is_plain) return url.c_str() + kScheme;  // no memory for each sample
+    if (is_plain) return url.c_str() + kScheme;  // avoids an allocation per sample
     decoded = file_url_path(url);
     return decoded.c_str();
   }

@@ -14,18 +14,18 @@ namespace millrace::http {
 namespace {
 
 constexpr int kMostRedirects = 5;
-constexpr std::uint64_t kProgress = 1 << 20;                // bytes; what brings on a task by less is a server that trickles
-constexpr std::size_t kLongestText = std::size_t{1} << 34;  // of a file whose size the server does not say
+constexpr std::uint64_t kProgress = 1 << 20;                // bytes; slower progress means a server that trickles
+constexpr std::size_t kLongestText = std::size_t{1} << 34;  // for a file whose server does not send its size
 
 bool is_redirect(int status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
-// Why an exchange broke that no repetition cures.
+// Explains a broken exchange that retries cannot fix.
 std::string explained(const std::string& broken) {
   const bool is_untrusted = broken.find("certificate problem") != std::string::npos;
   return broken + (is_untrusted ? "; CURL_CA_BUNDLE or SSL_CERT_FILE names a file of the certificates to trust" : "");
 }
 
-// Judges a reply that is whole. Throws Refusal; otherwise why there has to be another attempt, or nothing.
+// Judges a complete reply. Throws Refusal; otherwise returns the reason for another attempt, or "".
 std::string judged(int status) {
   if (status == 200 || status == 206 || status == 416) return {};
   const std::string text = fmt::format("HTTP {}", status);
@@ -39,16 +39,16 @@ std::string judged(int status) {
 
 }  // namespace
 
-// Every request is made of nothing but its URL, so that no header goes with a redirect to a host that it was not meant for.
+// Each request consists of its URL alone, so that no header follows a redirect to another host.
 web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
   const std::string first = at;
-  web::Reach nearest = web::Reach::network;  // that another host may name
+  web::Reach nearest = web::Reach::network;  // limit for redirects to other hosts
   for (int redirects = 0;; ++redirects) {
     request.url = at;
     request.use_netrc = is_same_origin(first, at);
     request.nearest = request.use_netrc ? web::Reach::link : nearest;
     const web::Reach reach = web::reach_of(host_of(at)).value_or(web::Reach::world);
-    if (reach < request.nearest) throw Refusal{ErrorKind::storage, web::refused_redirect(reach)};  // a proxy would ask for us
+    if (reach < request.nearest) throw Refusal{ErrorKind::storage, web::refused_redirect(reach)};  // a proxy would do it
     web::HttpReply reply = http_.perform(request);
     nearest = std::max(nearest, reply.from);
     const int status = reply.head.status;
@@ -69,7 +69,7 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
   }
 }
 
-// `left`: until the deadline, if nothing brings the task on.
+// `left`: time until the deadline without progress.
 Client::Attempt Client::try_once(const std::string& url, Task& task, web::Milliseconds left) {
   Attempt attempt;
   std::string at = url;

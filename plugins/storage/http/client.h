@@ -1,4 +1,4 @@
-// Requests over HTTP: redirected, checked, and tried again.
+// HTTP requests with redirects, checks and retries.
 #pragma once
 
 #include <web/http.h>
@@ -14,38 +14,37 @@
 
 namespace millrace::http {
 
-// Why no repetition helps. What a Task throws beside Error(storage), after which the request is made again.
+// An error that retries cannot fix. Tasks throw this, or Error(storage) to make the client retry.
 struct Refusal {
   ErrorKind kind;
   std::string cause;
 };
 
-// What is asked of one URL, attempt after attempt, until it is done.
+// A request for one URL, repeated until it is done.
 class Task {
  public:
   virtual ~Task() = default;
   virtual const char* verb() const = 0;                                          // "read"
-  virtual std::vector<std::pair<std::string, std::string>> headers() const = 0;  // of the next request
-  virtual web::Room place(const web::HttpHead& head) = 0;                        // of a 200 or 206
-  // What came, also when the exchange broke. `is_good`: it is a whole reply of status 200, 206 or 416.
+  virtual std::vector<std::pair<std::string, std::string>> headers() const = 0;  // headers of the next request
+  virtual web::Room place(const web::HttpHead& head) = 0;                        // for a 200 or 206
+  // Takes the received bytes, also if the exchange broke. `is_good`: a complete reply with status 200, 206 or 416.
   virtual void take(web::HttpReply& reply, bool is_good) = 0;
-  virtual std::uint64_t done() const { return 0; }  // bytes that the next attempt need not ask for
+  virtual std::uint64_t done() const { return 0; }  // bytes that the next attempt need not request
 };
 
-// Thread-safe. Errors name the URL given, the cause, and for what was tried again the number of attempts and the
-// time they took.
+// Thread-safe. Errors name the given URL, the cause, and after retries the number of attempts and their total time.
 class Client {
  public:
   explicit Client(Settings settings) : settings_(std::move(settings)) {}
 
-  // Blocks until the task is done, or no attempt has brought it on by 1 MiB within the deadline and the number of attempts.
+  // Blocks until the task is done, or no attempt made 1 MiB of progress within the deadline and the number of attempts.
   void run(const std::string& url, Task& task);
 
  private:
   struct Attempt {
     web::HttpReply reply;
-    std::string cause;                        // why there has to be another; empty: there need not
-    ErrorKind kind = ErrorKind::unreachable;  // of the error, when there is no other
+    std::string cause;                        // the reason for another attempt; empty if none is needed
+    ErrorKind kind = ErrorKind::unreachable;  // the error's kind if there is no other
   };
   Attempt try_once(const std::string& url, Task& task, web::Milliseconds left);
   web::HttpReply follow(web::HttpRequest request, std::string& at);

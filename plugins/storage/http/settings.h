@@ -1,4 +1,4 @@
-// What the environment says about http and https.
+// Settings of http and https from the environment.
 #pragma once
 
 #include <web/environment.h>
@@ -11,11 +11,11 @@ namespace millrace::http {
 struct Settings {
   web::RetryPolicy retry;            // MILLRACE_HTTP_ATTEMPTS; MILLRACE_HTTP_TIMEOUT: the deadline, in seconds
   web::Milliseconds connect{5'000};  // MILLRACE_HTTP_CONNECT_TIMEOUT, seconds
-  web::Milliseconds stall{20'000};   // MILLRACE_HTTP_STALL_TIMEOUT, seconds: an attempt this long below 1 kB/s is given up
+  web::Milliseconds stall{20'000};   // MILLRACE_HTTP_STALL_TIMEOUT, seconds below 1 kB/s until an attempt is abandoned
   std::string authorities;           // CURL_CA_BUNDLE, SSL_CERT_FILE: a file of certificates; empty: the system's
 };
 
-// Throws ErrorKind::usage, naming the variable, for a value that is none.
+// Throws ErrorKind::usage, naming the variable, for an invalid value.
 Settings read_settings(const web::Environment& environment);
 
 }  // namespace millrace::http

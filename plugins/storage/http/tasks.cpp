@@ -32,8 +32,8 @@ web::ContentRange range_of(const web::HttpHead& head) {
   return *range;
 }
 
-// What If-Range takes: an ETag that is not weak, or else a date. In the second that the date names the file may change once more,
-// so a reply that was sent in that second is of no known version (RFC 9110, 8.8.2.2).
+// The value for If-Range: a strong ETag, or else a date. The file may change again within the second of that date, so a reply
+// sent in that second has no known version (RFC 9110, 8.8.2.2).
 std::string validator_of(const web::HttpHead& head) {
   const std::string_view etag = head.header("etag");
   if (!etag.empty() && !etag.starts_with("W/")) return std::string(etag);
@@ -101,7 +101,7 @@ web::Room Download::room_for(std::uint64_t size) {
   return std::span(out_ + done_, static_cast<std::size_t>(room_ - done_));
 }
 
-// The file from its first byte on: as asked, or because the server answers no ranges, or has another version by now.
+// The file from its first byte: as requested, or because the server ignores ranges or now has another version.
 web::Room Download::whole(const web::HttpHead& head) {
   begin_again();
   const auto length = length_of(head);
@@ -162,7 +162,7 @@ void Download::take(web::HttpReply& reply, bool is_good) {
     return;
   }
   done_ += reply.received;
-  if (!is_good && validator_.empty()) begin_again();  // it is not known whether the rest belongs to it
+  if (!is_good && validator_.empty()) begin_again();  // the rest may belong to another version
 }
 
 }  // namespace millrace::http

@@ -12,7 +12,7 @@ namespace {
 
 using Headers = std::map<std::string, std::string, std::less<>>;
 
-// What is asked for after 4 of 10 bytes have come in a reply with these headers.
+// The request after 4 of 10 bytes have arrived in a reply with these headers.
 std::map<std::string, std::string> asked_behind(Headers headers) {
   std::vector<std::uint8_t> bytes;
   Download download([&](std::uint64_t size) {
@@ -39,7 +39,7 @@ TEST(Download, GoesOnWhereItKnowsThatTheFileIsTheSame) {
   EXPECT_EQ(asked_behind({{"etag", "W/\"a1\""}, {"last-modified", kChanged}, {"date", "Sat, 28 Nov 2026 00:00:00 GMT"}}), date);
 }
 
-// A file that changed twice in one second was once put together of two versions (RFC 9110, 8.8.2.2).
+// A file that changed twice in one second was once assembled from two versions (RFC 9110, 8.8.2.2).
 TEST(Download, BeginsAgainWhereTheFileMayHaveChangedInTheSecondInWhichItWasSent) {
   for (const char* sent : {kChanged, "Fri, 27 Nov 2026 09:00:00 GMT", "tomorrow", ""}) {
     EXPECT_TRUE(asked_behind({{"last-modified", kChanged}, {"date", sent}}).empty()) << sent;

@@ -13,7 +13,7 @@ namespace millrace::http {
 
 namespace {
 
-// A URL that curl has taken apart.
+// A URL parsed by curl.
 class ParsedUrl {
  public:
   ParsedUrl() : url_(curl_url()) {
@@ -65,7 +65,7 @@ std::string without_fragment(const std::string& url) { return url.substr(0, url.
 std::string sendable(const std::string& url) {
   std::string sent = encoded(without_fragment(url));
   ParsedUrl parsed;
-  const bool has_host = sent.find(":///") == std::string::npos;  // libcurl would take what comes after
+  const bool has_host = sent.find(":///") == std::string::npos;  // libcurl would take the next part as the host
   if (!has_host || !parsed.add(sent) || !parsed.is_web()) fail(ErrorKind::usage, "'{}': expected https://host/name", url);
   if (parsed.has_user()) {
     fail(ErrorKind::usage,

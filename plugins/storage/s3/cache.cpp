@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMagic[8] = {'M', 'L', 'R', 'S', '3', 'C', '1', '\n'};
-constexpr std::int64_t kAbandoned = 3600;  // seconds; an unfinished file this old was abandoned
+constexpr std::int64_t kAbandoned = 3600;  // seconds; an older unfinished file is abandoned
 
 struct EntryHead {
   char magic[8];
@@ -147,7 +147,7 @@ void DiskCache::make_room(std::uint64_t written) {
   const std::lock_guard lock(mutex_);
   unswept_ += written;
   if (unswept_ <= limit_ / 16) return;
-  // One process at a time: two at once would both remove the same amount.
+  // Only one process sweeps: two would each remove the full excess.
   const File guard(open((folder_ + "/lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
   if (!guard || flock(guard.handle(), LOCK_EX) != 0) return;
   sweep();
@@ -156,7 +156,7 @@ void DiskCache::make_room(std::uint64_t written) {
 
 std::uint64_t DiskCache::sweep() {
   struct Entry {
-    std::int64_t used;  // when, in nanoseconds
+    std::int64_t used;  // time of last use, in nanoseconds
     std::uint64_t bytes;
     fs::path path;
   };
@@ -177,7 +177,7 @@ std::uint64_t DiskCache::sweep() {
     if (!is_unfinished(at->path()))
       entries.push_back({status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec, bytes, at->path()});
   }
-  const std::uint64_t enough = limit_ - limit_ / 8;  // leaves room for what comes until the next sweep
+  const std::uint64_t enough = limit_ - limit_ / 8;  // leaves room until the next sweep
   if (sum <= enough) return sum;
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
   for (const Entry& entry : entries) {

@@ -13,7 +13,7 @@ namespace {
 
 [[noreturn]] void refuse(std::string_view cause) { throw Error(ErrorKind::storage, std::string(cause)); }
 
-// What the head of a reply to "give me `size` bytes from `offset` on" promises. Throws when it is not what was asked for.
+// Parses the head of a reply to a request for `size` bytes from `offset`. Throws if it does not match.
 Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, const std::string& etag) {
   Part part;
   part.etag = head.header("etag");
@@ -21,7 +21,7 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
   const std::string_view length = head.header("content-length");
   const auto bytes = parse_number(length);
   if (!length.empty() && !bytes) refuse(fmt::format("the reply's Content-Length is '{}'", shown(length)));
-  if (head.status == 200) {  // the whole object, which a server may answer with
+  if (head.status == 200) {  // the whole object, a valid reply
     if (offset != 0 || !bytes || *bytes > size) refuse("the server does not answer ranges");
     part.total = *bytes;
     part.bytes = static_cast<std::size_t>(*bytes);
@@ -126,7 +126,7 @@ Client::Attempt Client::try_once(const Call& call, const Credentials& used, Mill
     attempt.verdict = judge(attempt.reply, asked);
     if (attempt.verdict.what == Verdict::What::good && call.check) call.check(attempt.reply);
     if (call.head && attempt.verdict.what == Verdict::What::never && attempt.reply.broken.empty()) {
-      // A reply to HEAD has no body that could say why.
+      // A reply to HEAD has no body with the reason.
       Call again{.verb = call.verb, .url = call.url, .object = call.object, .headers = {{"range", "bytes=0-0"}}};
       const HttpReply reply = http_.perform(prepare(again, used, std::min(left, settings_.connect)));
       if (Verdict better = judge(reply, asked); better.what == Verdict::What::never) attempt.verdict = std::move(better);
@@ -170,14 +170,14 @@ Credentials Client::credentials() {
   return credentials_;
 }
 
-// Whether there are other credentials by now than the ones used.
+// True if credentials differ from the ones used.
 bool Client::renew(const Credentials& used) {
   const std::lock_guard lock(mutex_);
   if (credentials_ != used) return true;  // by another thread
   try {
     credentials_ = find_credentials(environment_);
   } catch (const Error& error) {
-    refuse(error.what());  // the object that is asked for is not to blame
+    refuse(error.what());  // not the requested object's fault
   }
   return credentials_ != used;
 }

@@ -1,4 +1,4 @@
-// The requests that write.
+// Client's requests that write.
 #include "client.h"
 #include "millrace/error.h"
 
@@ -40,7 +40,7 @@ void Client::complete(const std::string& url, const std::string& upload, const s
   try {
     send(call);
   } catch (const Error& error) {
-    // A server forgets an upload when it is complete: where its reply was lost, the second attempt finds none.
+    // A server discards an upload once it is complete: if its reply was lost, the second attempt finds no upload.
     const std::string whole = etag_of_parts(etags);
     if (error.kind() != ErrorKind::data || whole.empty() || unquoted(stat(url).etag) != whole) throw;
   }

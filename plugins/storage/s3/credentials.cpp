@@ -23,7 +23,7 @@ std::string* member(Credentials& credentials, std::string_view key) {
   if (key == "aws_access_key_id") return &credentials.id;
   if (key == "aws_secret_access_key") return &credentials.secret;
   if (key == "aws_session_token") return &credentials.token;
-  return nullptr;  // others, such as region, are not ours
+  return nullptr;  // others, such as region, are not needed
 }
 
 std::string credentials_path(const Environment& environment) {
@@ -54,7 +54,7 @@ std::optional<Credentials> parse_credentials(std::string_view file, const std::s
     }
     if (!inside || raw.front() == ' ' || raw.front() == '\t') continue;  // indented: nested settings of the AWS tools
     const std::size_t equals = line.find('=');
-    // The line may be a misplaced secret, so it is not repeated.
+    // The line may be a misplaced secret, so the message omits it.
     if (equals == line.npos) fail(ErrorKind::data, "{}:{}: expected 'key = value'", path, number);
     if (std::string* target = member(*found, strip(line.substr(0, equals)))) *target = strip(line.substr(equals + 1));
   }

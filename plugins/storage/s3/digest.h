@@ -10,7 +10,7 @@ namespace millrace::s3 {
 
 Sha256Sum hmac_sha256(std::string_view key, std::string_view text);
 
-// The digest of ETags. No check of contents rests on it. Empty where libcrypto has no MD5, as in its FIPS mode.
+// The digest of ETags; not used to verify contents. Empty if libcrypto has no MD5, as in its FIPS mode.
 std::string md5_hex(std::string_view bytes);
 
 }  // namespace millrace::s3

@@ -18,13 +18,13 @@ namespace {
   fail(ErrorKind::storage, "cannot read '{}': it has {} bytes, and its bytes up to {} are asked for", url, total, end);
 }
 
-// Parts of several requests are of one version by their ETag alone.
+// Several requests can be matched to one version only by the ETag.
 void require_etag(const std::string& url, const Part& first) {
   if (!first.etag.empty()) return;
   fail(ErrorKind::storage, "cannot read '{}': the server gives no ETag, so its parts might not belong together", url);
 }
 
-// The bytes [offset, end) of an object known to have them, in parts, on several threads.
+// Reads the bytes [offset, end) of an object that contains them, in parts, on several threads.
 class ParallelRead {
  public:
   ParallelRead(Client& client, const std::string& url, std::string etag, std::uint64_t offset, std::uint64_t end,
@@ -73,7 +73,7 @@ class ParallelRead {
   std::atomic<std::uint64_t> next_{0};
   std::stop_source stop_;
   std::mutex mutex_;
-  std::optional<Error> error_;  // the first one; under mutex_
+  std::optional<Error> error_;  // the first one; guarded by mutex_
 };
 
 }  // namespace

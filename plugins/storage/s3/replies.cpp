@@ -20,7 +20,7 @@ pugi::xml_node child(const pugi::xml_node& element, std::string_view name) {
   return element.find_child([&](const pugi::xml_node& each) { return local_name(each) == name; });
 }
 
-// All of it: comments and CDATA sections may stand in between.
+// All text of the element; comments and CDATA sections may be in between.
 std::string text_in(const pugi::xml_node& element) {
   std::string text;
   for (const pugi::xml_node& part : element) {
@@ -31,8 +31,8 @@ std::string text_in(const pugi::xml_node& element) {
 
 std::string text_of(const pugi::xml_node& element, std::string_view name) { return text_in(child(element, name)); }
 
-// A reply that is one whole document. Throws ErrorKind::storage otherwise, and for a document type: nothing of S3 has one.
-// References are never expanded beyond the five names and the numbers that XML itself has.
+// A reply that is one complete document. Throws ErrorKind::storage otherwise, and for a document type, which S3 never uses. Only
+// XML's five named references and numeric ones are expanded.
 class Reply {
  public:
   explicit Reply(std::string_view xml) {
@@ -133,7 +133,7 @@ std::string etag_of_parts(const std::vector<std::string>& etags) {
   std::string sums;
   for (const std::string& etag : etags) {
     if (etag.size() != 32 || etag.find_first_not_of("0123456789abcdef") != std::string::npos) return {};
-    std::string escaped;  // "%0a%1b", which is how URLs have bytes
+    std::string escaped;  // "%0a%1b", bytes in URL form
     for (std::size_t i = 0; i < etag.size(); i += 2) escaped.append("%").append(etag, i, 2);
     sums += percent_decode(escaped).value();
   }
@@ -149,7 +149,7 @@ ServerError parse_server_error(std::string_view xml) {
     return {shown(text_of(root, "Code")), shown(text_of(root, "Message")), shown(text_of(root, "Region")),
             shown(text_of(root, "Endpoint"))};
   } catch (const Error&) {
-    return {};  // of a proxy, in HTML; the status has to do
+    return {};  // HTML from a proxy; the status must do
   }
 }
 

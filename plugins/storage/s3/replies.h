@@ -1,4 +1,4 @@
-// What servers answer, read from their documents.
+// Parses servers' reply documents.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ struct ListedObject {
 
 struct ListPage {
   std::vector<ListedObject> objects;
-  std::vector<std::string> folders;  // prefixes that end in the delimiter, where one was asked for
+  std::vector<std::string> folders;  // prefixes that end in the delimiter, if one was requested
   std::string next;                  // continuation token; empty on the last page
 };
 
-// A reply to ListObjectsV2. Throws ErrorKind::storage when it is not a whole and consistent one.
+// A reply to ListObjectsV2. Throws ErrorKind::storage if it is incomplete or inconsistent.
 ListPage parse_list_page(std::string_view xml);
 
-// The id of an upload of several parts that has begun. Throws ErrorKind::storage when the reply names none.
+// The id of a multipart upload that has begun. Throws ErrorKind::storage if the reply has none.
 std::string parse_upload_id(std::string_view xml);
-// Throws ErrorKind::storage, with the server's cause, when the reply to the end of such an upload does not say that the object is
-// made: a server that began its answer with 200 may find out later that it has failed.
+// Throws ErrorKind::storage, with the server's cause, unless the reply confirms the completed upload: a server that began its
+// answer with 200 may fail later.
 void check_completed(std::string_view xml);
-// The body of the request for that end, with the ETags of the parts in their order.
+// The body of the completion request, with the parts' ETags in order.
 std::string completion(const std::vector<std::string>& etags);
-// The ETag, without quotes, that S3 makes of those of the parts: their MD5 sums' MD5 sum, and how many there are. Empty where
-// those are no MD5 sums, as with a key of AWS KMS.
+// The ETag, without quotes, that S3 makes from the parts' ETags: the MD5 of their MD5 sums, and their number. Empty if those are
+// not MD5 sums, as with a key of AWS KMS.
 std::string etag_of_parts(const std::vector<std::string>& etags);
 
-// An error document; empty where it is none. Texts are fit for a terminal.
+// An error document; empty if it is not one. Texts are safe for a terminal.
 struct ServerError {
   std::string code, message, region, endpoint;
 };

@@ -57,7 +57,7 @@ TEST(Replies, AreRefusedUnlessTheyAreOneDocumentWithoutAType) {
         std::string("<a b='1></a>"), open}) {
     EXPECT_NE(complaint(text).find("the reply is no XML: "), std::string::npos) << text.substr(0, 40);
   }
-  EXPECT_NE(complaint(deep).find("the reply to a listing is a 'a'"), std::string::npos);  // without a stack that grows
+  EXPECT_NE(complaint(deep).find("the reply to a listing is a 'a'"), std::string::npos);  // without a growing stack
 }
 
 TEST(ListPage, HasKeysSizesAndTheToken) {

@@ -13,7 +13,7 @@ namespace millrace::s3 {
 
 namespace {
 
-constexpr int kMostEmptyPages = 1000;  // in a row; a server that never comes to an end is broken
+constexpr int kMostEmptyPages = 1000;  // in a row; a server without an end is broken
 
 bool is_hidden(std::string_view name) { return name.starts_with('.') || name.find("/.") != name.npos; }
 
@@ -22,12 +22,12 @@ void require_key(const std::string& url) {
   if (key.empty() || key.ends_with('/')) fail(ErrorKind::usage, "'{}': expected an object, s3://bucket/name", url);
 }
 
-// What the names of objects below a folder begin with.
+// The prefix of the names of objects below a folder.
 std::string prefix_of(const ObjectUrl& folder) {
   return folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
 }
 
-// Some tools leave an object "folder/" to mark a folder. It is passed on when nothing else of the folder is.
+// Some tools create an object "folder/" to mark a folder. It is reported only if the folder has nothing else.
 class FolderMarks {
  public:
   explicit FolderMarks(const std::function<void(Storage::Object)>& found) : found_(found) {}
@@ -201,7 +201,7 @@ std::optional<ObjectId> S3::remember(Open& open, const ObjectUrl& object, const 
   return id;
 }
 
-// The object is another one from now on, or none.
+// The object changes or disappears from now on.
 void S3::forget(Open& open, const ObjectUrl& object) {
   const ObjectId id = object_id(open.client->http_url(object), "");
   const std::lock_guard lock(ids_mutex_);

@@ -42,6 +42,9 @@ Settings read_settings(const Environment& environment) {
   settings.parallel =
       static_cast<unsigned>(web::number(environment, "MILLRACE_S3_PARALLEL", settings.parallel, 1, 64, "a number of requests"));
   settings.cache = environment("MILLRACE_S3_CACHE");
+  if (!settings.cache.empty() && settings.cache.front() != '/')
+    fail(ErrorKind::usage, "MILLRACE_S3_CACHE = '{}': expected an absolute path, which is the same in every folder",
+         settings.cache);
   settings.cache_size = size(environment, "MILLRACE_S3_CACHE_SIZE", settings.cache_size);
   return settings;
 }

@@ -1,4 +1,4 @@
-// What the environment says about S3.
+// Settings of S3 from the environment.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Settings {
   std::string authorities;                    // AWS_CA_BUNDLE: a file of certificates to trust; empty: the system's
   RetryPolicy retry;                          // MILLRACE_S3_ATTEMPTS; MILLRACE_S3_TIMEOUT: the deadline, in seconds
   Milliseconds connect{5'000};                // MILLRACE_S3_CONNECT_TIMEOUT, seconds
-  Milliseconds stall{20'000};                 // MILLRACE_S3_STALL_TIMEOUT, seconds: an attempt this long below 1 kB/s is given up
+  Milliseconds stall{20'000};                 // MILLRACE_S3_STALL_TIMEOUT, seconds below 1 kB/s until an attempt is abandoned
   std::size_t part = 16 << 20;                // MILLRACE_S3_PART: larger reads are split into ranges of this size
-  unsigned parallel = 4;                      // MILLRACE_S3_PARALLEL: ranges of one read that are asked for at once
-  std::string cache;                          // MILLRACE_S3_CACHE: a folder; empty: none
+  unsigned parallel = 4;                      // MILLRACE_S3_PARALLEL: simultaneous ranges of one read
+  std::string cache;                          // MILLRACE_S3_CACHE: a folder; empty if none
   std::uint64_t cache_size = 10'000'000'000;  // MILLRACE_S3_CACHE_SIZE: "500 MB", "10 GB", "8 GiB"
 };
 
-// Throws ErrorKind::usage, naming the variable, for a value that is none.
+// Throws ErrorKind::usage, naming the variable, for an invalid value.
 Settings read_settings(const Environment& environment);
 
 }  // namespace millrace::s3

@@ -120,6 +120,7 @@ TEST(Settings, NameTheVariableThatIsWrong) {
   for (const auto& [name, value] : std::map<std::string, std::string>{{"MILLRACE_S3_TIMEOUT", "soon"},
                                                                       {"MILLRACE_S3_ATTEMPTS", "0"},
                                                                       {"MILLRACE_S3_CACHE_SIZE", "10 apples"},
+                                                                      {"MILLRACE_S3_CACHE", "~/cache"},
                                                                       {"MILLRACE_S3_STALL_TIMEOUT", "-1"},
                                                                       {"MILLRACE_S3_PARALLEL", "1e9"},
                                                                       {"AWS_REGION", "eu west"}}) {

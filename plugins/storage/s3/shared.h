@@ -1,4 +1,4 @@
-// What S3 takes from the HTTP client that it shares with storage "http".
+// Names that S3 uses from the HTTP client shared with storage "http".
 #pragma once
 
 #include <web/environment.h>

@@ -14,7 +14,7 @@ namespace {
 
 constexpr char kAlgorithm[] = "AWS4-HMAC-SHA256";
 
-// Without blanks at the ends; a run of blanks counts as one.
+// Trims the value and collapses runs of blanks.
 std::string trimmed(const std::string& value) {
   std::string text;
   for (const char c : value) {

@@ -14,7 +14,7 @@ Upload::~Upload() {
   if (upload_.empty()) return;
   try {
     client_.abandon(url_, upload_);
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor cannot report it; what is left is not seen
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor cannot report it; the parts left are not visible
   }
 }
 
@@ -26,7 +26,7 @@ void Upload::write(const void* data, std::size_t bytes) {
   const auto* from = static_cast<const std::uint8_t*>(data);
   bytes_ += bytes;
   while (bytes > 0) {
-    if (part_.size() == part_bytes()) send_part();  // more follows, so it is not the last one
+    if (part_.size() == part_bytes()) send_part();  // more data follow, so this is not the last part
     const std::size_t taken = std::min(bytes, part_bytes() - part_.size());
     part_.insert(part_.end(), from, from + taken);
     from += taken;

@@ -84,7 +84,7 @@ Endpoint make_endpoint(const std::string& url, const std::string& region) {
   endpoint.path = url.substr(slash);
   while (endpoint.path.ends_with('/')) endpoint.path.pop_back();
   if (endpoint.path.find_first_of("?# %\t\r\n") != endpoint.path.npos) refuse();
-  const std::string standard = endpoint.scheme == "http" ? ":80" : ":443";  // which clients leave out of the Host header
+  const std::string standard = endpoint.scheme == "http" ? ":80" : ":443";  // clients omit it from the Host header
   if (endpoint.host.ends_with(standard)) endpoint.host.resize(endpoint.host.size() - standard.size());
   return endpoint;
 }

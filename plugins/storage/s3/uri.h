@@ -1,4 +1,4 @@
-// URLs: percent-encoding as Signature Version 4 wants it, "s3://bucket/key", and where a bucket is reached over HTTP.
+// URLs: percent-encoding for Signature Version 4, "s3://bucket/key", and the bucket's HTTP address.
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace millrace::s3 {
 
-// Every byte but A-Z a-z 0-9 - . _ ~ becomes %XX, and '/' too unless it is kept.
+// Every byte except A-Z a-z 0-9 - . _ ~ becomes %XX, and '/' too unless it is kept.
 std::string percent_encode(std::string_view text, bool keep_slash = false);
 
 using Query = std::vector<std::pair<std::string, std::string>>;  // decoded names and values
 
-// "a=1&b=2": encoded, in the order of names that a signature has.
+// "a=1&b=2": encoded, in the order that signatures need.
 std::string canonical_query(const Query& query);
 
 struct ObjectUrl {
   std::string bucket;
-  std::string key;  // the object's name byte for byte: nothing in an s3:// URL is an escape, "a%20b" has a percent sign
+  std::string key;  // the object's exact name: s3:// URLs have no escapes, so "a%20b" contains a percent sign
 };
 
 // Throws ErrorKind::usage for anything but "s3://bucket[/key]".
 ObjectUrl parse_object_url(const std::string& url);
 
-// Where requests go.
+// The address for requests.
 struct Endpoint {
   std::string scheme, host, path;  // "http", "127.0.0.1:9000", "" or "/prefix"
-  bool bucket_in_host = false;     // as AWS wants it, where the certificate covers it: names without dots
+  bool bucket_in_host = false;     // AWS's preferred form, if the certificate covers it: names without dots
 
   std::string host_of(const std::string& bucket) const;                          // the Host header
   std::string path_of(const std::string& bucket, const std::string& key) const;  // encoded

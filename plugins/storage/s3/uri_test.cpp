@@ -46,7 +46,7 @@ TEST(ObjectUrl, RefusesWhatIsNone) {
       ADD_FAILURE() << url;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      const std::string said = url == "s3://u@h:80/c" ? "s3://***@h:80/c" : url;  // what stands before an '@' may be a key
+      const std::string said = url == "s3://u@h:80/c" ? "s3://***@h:80/c" : url;  // the part before an '@' may be a key
       EXPECT_NE(error.message().find(said), std::string::npos) << error.message();
     }
   }

@@ -27,13 +27,13 @@ bool may_pass(int status, const std::string& code) {
   return web::is_passing(status);
 }
 
-// The region in which the server says that the bucket lies; empty when it says nothing else than what was asked.
+// The bucket's region according to the server; empty if it equals the one used.
 std::string other_region(const HttpReply& reply, const ServerError& error, const Asked& asked) {
   std::string region = error.region.empty() ? shown(reply.head.header("x-amz-bucket-region")) : error.region;
   return region == asked.region ? std::string() : region;
 }
 
-// Whether it refuses the credentials or the clock, and so every request, whatever is asked for.
+// True if it rejects the credentials or the clock, and so every request.
 bool refuses_all(const std::string& code) { return code == "InvalidAccessKeyId" || code == "RequestTimeTooSkewed"; }
 
 std::string forbidden_hint(const HttpReply& reply, const ServerError& error, const Asked& asked) {

@@ -1,4 +1,4 @@
-// What a reply means: done, try again, or never. Pure logic, apart from connections and clocks.
+// Classifies a reply: done, try again, or never. Pure logic, without connections or clocks.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace millrace::s3 {
 
 struct Asked {
   std::string bucket, host, region, key_id;
-  bool ranged = false;   // 416 is an answer then
-  bool writes = false;   // 204 is an answer then
-  bool removes = false;  // that there is no such object is an answer then, as some servers have it
+  bool ranged = false;   // accepts 416
+  bool writes = false;   // accepts 204
+  bool removes = false;  // accepts a missing object, which some servers report
 };
 
 struct Verdict {
   enum class What { good, again, never } what = What::good;
-  ErrorKind kind = ErrorKind::storage;  // of never, and of again when the retries are used up
-  std::string cause;                    // of again and never
-  bool expired = false;                 // of never: other credentials may cure it
+  ErrorKind kind = ErrorKind::storage;  // for never, and for again when the retries are used up
+  std::string cause;                    // for again and never
+  bool expired = false;                 // for never: other credentials may help
 };
 
 Verdict judge(const HttpReply& reply, const Asked& asked);

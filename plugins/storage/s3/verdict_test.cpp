@@ -34,7 +34,7 @@ TEST(Verdicts, AreGoodWithoutABodyForWhatWrites) {
   EXPECT_NE(judge(reply(404, "NoSuchUpload"), writes).cause.find("there is no such upload"), std::string::npos);
 }
 
-// S3 says 204 then, and Google's server 404: also where the reply to the first attempt was lost.
+// S3 returns 204 then, and Google's server 404, also if the reply to the first attempt was lost.
 TEST(Verdicts, AreGoodWhereWhatIsToBeRemovedIsNotThere) {
   Asked removes = kAsked;
   removes.writes = removes.removes = true;
@@ -70,7 +70,7 @@ TEST(Verdicts, ExplainRefusals) {
   EXPECT_NE(said(reply(403, "InvalidObjectState")).find("it has to be restored first"), std::string::npos);
 }
 
-// Not data, which would make a bad sample of each object from then on.
+// Not data, which would make every object a bad sample from then on.
 TEST(Verdicts, BlameNoObjectForTheCredentialsOrTheClock) {
   const auto said = [](const HttpReply& answer) {
     const Verdict verdict = judge(answer, kAsked);

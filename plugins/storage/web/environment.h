@@ -1,4 +1,4 @@
-// Settings that come from the environment.
+// Settings from the environment.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace millrace::web {
 
-// The value of an environment variable; empty when it is not set.
+// The value of an environment variable; empty if unset.
 using Environment = std::function<std::string(const char* name)>;
 std::string process_environment(const char* name);
 
-// A variable's figure, or `otherwise` when it is not set. Throws ErrorKind::usage, naming the variable, for what is no figure
-// from `low` to `high`: "NAME = 'soon': expected seconds from 0.1 to 86400".
+// A variable's number, or `otherwise` if unset. Throws ErrorKind::usage, naming the variable, unless it is a number from `low` to
+// `high`: "NAME = 'soon': expected seconds from 0.1 to 86400".
 double number(const Environment& environment, const char* name, double otherwise, double low, double high, const char* expected);
 Milliseconds seconds(const Environment& environment, const char* name, Milliseconds otherwise);
 

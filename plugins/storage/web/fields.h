@@ -1,4 +1,4 @@
-// What the heads of replies say.
+// Parses header fields of replies.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace millrace::web {
 // "bytes 0-99/1234", or "bytes */1234" for a range outside the object.
 struct ContentRange {
   bool inside = false;
-  std::uint64_t first = 0, last = 0;  // when inside
+  std::uint64_t first = 0, last = 0;  // if inside
   std::uint64_t total = 0;
 };
 std::optional<ContentRange> parse_content_range(std::string_view value);
@@ -21,7 +21,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text);  // decimal di
 std::optional<std::time_t> parse_date(const std::string& text);    // "Fri, 27 Nov 2026 10:00:59 GMT"
 std::string_view unquoted(std::string_view etag);
 
-// Whether the same request may be answered better after a pause: 408, 425, 429 and most of 5xx.
+// True if a retry after a pause may succeed: 408, 425, 429 and most of 5xx.
 bool is_passing(int status);
 
 }  // namespace millrace::web

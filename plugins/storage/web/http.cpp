@@ -89,7 +89,7 @@ std::string_view HttpHead::header(std::string_view name) const {
   return found == headers.end() ? std::string_view() : std::string_view(found->second);
 }
 
-// A handle, and what curl's callbacks write to.
+// A handle, and the state that curl's callbacks write.
 class Http::Transfer {
  public:
   Transfer(CURL* curl, const HttpRequest& request) : curl_(curl), request_(request) {}
@@ -124,11 +124,11 @@ class Http::Transfer {
     if (!request_.authorities.empty()) set(CURLOPT_CAINFO, request_.authorities.c_str());
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_NOBODY, request_.head ? 1L : 0L);
-    set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host; and who asks decides where else to ask
+    set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures include the host; and the caller decides about redirects
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(request_.total.count()));
 #if CURL_AT_LEAST_VERSION(7, 87, 0)
-    set(CURLOPT_QUICK_EXIT, static_cast<long>(request_.total.count() > 0));  // else the end waits for a name's lookup
+    set(CURLOPT_QUICK_EXIT, static_cast<long>(request_.total.count() > 0));  // otherwise the end waits for a name lookup
 #endif
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_USERAGENT, "millrace");
@@ -156,7 +156,7 @@ class Http::Transfer {
       const auto* body = reinterpret_cast<const char*>(request_.body.data());
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
       set(CURLOPT_POSTFIELDS, request_.body.empty() ? "" : body);
-      for (const char* left_out : {"Expect:", "Content-Type:"}) add_header(left_out);  // curl's own, for forms
+      for (const char* left_out : {"Expect:", "Content-Type:"}) add_header(left_out);  // curl adds these for forms
     }
     set(CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   }
@@ -170,12 +170,12 @@ class Http::Transfer {
 
   void explain(CURLcode code) {
     if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
-    if (!reply_.broken.empty()) return;  // a callback knows better
+    if (!reply_.broken.empty()) return;  // a callback set a better reason
     reply_.broken = message_[0] ? message_ : curl_easy_strerror(code);
     reply_.can_recover = is_repeatable(code);
   }
 
-  // Nothing may be thrown through libcurl.
+  // Exceptions must not pass through libcurl.
   template <class Work>
   bool guarded(const Work& work) noexcept {
     try {
@@ -260,14 +260,14 @@ class Http::Transfer {
     return true;
   }
 
-  // Called with each address that the host's name stands for.
+  // Called with each address of the host.
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* to) {
     auto& transfer = *static_cast<Transfer*>(self);
     if (transfer.refuses(reach_of(to->addr))) return CURL_SOCKET_BAD;
     return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
   }
 
-  // Called before the request is sent, also where the connection was there already.
+  // Called before the request is sent, also on an existing connection.
   static int on_connected(void* self, char* address, char*, int, int) {
     auto& transfer = *static_cast<Transfer*>(self);
     const auto may_go_on = [&] {
@@ -277,7 +277,7 @@ class Http::Transfer {
     return transfer.guarded(may_go_on) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
   }
 
-  // Called when something happens, and once a second.
+  // Called on activity, and once a second.
   static int on_progress(void* self, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
     auto& transfer = *static_cast<Transfer*>(self);
     const auto goes_on = [&] {
@@ -287,7 +287,7 @@ class Http::Transfer {
     return transfer.guarded(goes_on) ? 0 : 1;
   }
 
-  // Looks back once in every `stall`. (curl's own low-speed limit looks at an average that forgets after five seconds.)
+  // Checks progress once every `stall`. (curl's own low-speed limit uses an average over only five seconds.)
   bool is_stalled(std::int64_t moved) {
     const auto now = std::chrono::steady_clock::now();
     const auto time = std::chrono::duration_cast<Milliseconds>(now - looked_);
@@ -327,13 +327,13 @@ class Http::Transfer {
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   std::int64_t seen_ = 0;
   std::chrono::steady_clock::time_point paced_ = looked_;
-  std::int64_t brought_ = 0;  // moved by then
+  std::int64_t brought_ = 0;  // amount moved at that time
   bool started_ = false, placed_ = false, is_cut_ = false;
   std::exception_ptr refusal_;
   char message_[CURL_ERROR_SIZE] = "";
 };
 
-// A handle that goes back to the idle ones, unless it is dropped.
+// A handle that returns to the idle ones unless dropped.
 class Http::Lease {
  public:
   explicit Lease(Http& http) : http_(http) {
@@ -352,7 +352,7 @@ class Http::Lease {
       curl_easy_cleanup(curl_);
       return;
     }
-    curl_easy_reset(curl_);  // forgets what the exchange pointed to, keeps the connection
+    curl_easy_reset(curl_);  // clears the exchange's pointers, keeps the connection
     const std::lock_guard lock(http_.mutex_);
     http_.idle_.push_back(curl_);
   }
@@ -379,7 +379,7 @@ Http::~Http() {
 HttpReply Http::perform(const HttpRequest& request) {
   Lease lease(*this);
   HttpReply reply = Transfer(lease.curl(), request).run();
-  if (!reply.broken.empty()) lease.drop();  // after a name that was not found, libcurl 7.88 takes no size of buffers any more
+  if (!reply.broken.empty()) lease.drop();  // after an unknown host name, libcurl 7.88 ignores buffer sizes
   return reply;
 }
 

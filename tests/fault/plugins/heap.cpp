@@ -1,4 +1,4 @@
-// An observer that says how many bytes of the heap are in use.
+// An observer that reports the heap bytes in use.
 #include <malloc.h>
 #include <millrace/observer.h>
 #include <millrace/plugin.h>

@@ -1,12 +1,12 @@
-// Every kernel of our own, once on the device and once on the host, for compute-sanitizer: neither cuDNN nor cuBLAS is in this
-// process, and what they compute elsewhere is computed in plain loops.
+// Runs each of our kernels on the device and on the host, for compute-sanitizer: this process has neither cuDNN nor cuBLAS, and
+// plain loops replace them.
 //
 // Small networks of all layers, losses and optimizers train on the simulated machine (plugins/backends/cuda/simulation), which
-// computes on the host. Where it runs a kernel on sizes that are new, the same element also runs over a copy of its memory on the
-// device, and both must leave the same there. Each range that an element names becomes an allocation that ends where the range
-// does: memcheck sees an access to the byte after it.
+// computes on the host. When it runs a kernel on new sizes, the same element also runs over a copy of its memory on the device,
+// and both must give equal results. Each range that an element names becomes an allocation that ends where the range does, so
+// that memcheck detects an access to the byte after it.
 //
-// MILLRACE_GPU_TEST_BACKEND=simulated: without a device, the copy is computed on the host too, in the reverse order of its units.
+// MILLRACE_GPU_TEST_BACKEND=simulated: without a device, the copy is also computed on the host, in reverse order of its units.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -63,15 +63,15 @@ void transfer(void* to, const void* from, std::size_t bytes) {
   }
 }
 
-// ---- The same element twice ----
+// ---- One element on both sides ----
 
-// Memory that an element names, and its copy. Ranges that overlap are one.
+// Memory that an element names, and its copy. Overlapping ranges are merged.
 struct Range {
   const std::byte* begin = nullptr;
   std::size_t bytes = 0;
   bool written = false;
   std::shared_ptr<std::byte[]> memory = {};
-  static constexpr std::uintptr_t kAlignment = 32;  // vectors of the copy are aligned as those of the original
+  static constexpr std::uintptr_t kAlignment = 32;  // vectors of the copy are aligned like the original's
 
   std::byte* copied() const { return memory.get() + reinterpret_cast<std::uintptr_t>(begin) % kAlignment; }
   void make_copy() {
@@ -95,7 +95,7 @@ std::vector<Range> ranges_of(std::vector<MemoryUse> uses) {
 }
 
 // The element with pointers to the copies. A pointer is a word of the element that is an address in a range, or shortly before
-// one: elements that begin in the middle of a row point to where the row begins.
+// one, since elements that begin in the middle of a row point to the row's start.
 std::vector<std::byte> redirected(const void* element, std::size_t bytes, const std::vector<Range>& ranges) {
   constexpr std::uintptr_t kBefore = 1024;
   std::vector<std::byte> result(bytes);
@@ -118,15 +118,16 @@ void run_copy(const Kernel& kernel, const void* element) {
     return;
   }
   if (kernel.on_device == nullptr) fail(ErrorKind::device, "there is no device code");
-  check(kernel.on_device(element, nullptr, 1), "launch");  // by few blocks: each goes round its loop
+  check(kernel.on_device(element, nullptr, 1), "launch");  // few blocks, so that each loops
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
 }
 
-// How far apart numbers may be, of the largest: functions such as exp() are not the host's, and products may be fused with sums.
+// Allowed difference relative to the largest number: functions such as exp() differ from the host's, and products may be fused
+// with sums.
 constexpr double kFloat = 2e-5, kBf16 = 1e-2, kDouble = 1e-6;
 
-// Whether both are numbers of this type, and as close as that. Bytes of another type, read as this one, are either very large or
-// very small or, where they differ at all, nowhere near each other.
+// Whether both are numbers of this type, and that close. Bytes of another type, read as this one, are very large, very small or,
+// if different, far apart.
 template <class T>
 bool agree_as(const std::byte* ours, const std::byte* theirs, std::size_t bytes, double bound) {
   if (bytes % sizeof(T) != 0) return false;
@@ -160,8 +161,7 @@ bool agree(const Kernel& kernel, const Range& range) {
                                                : agree_as<Bf16>(range.begin, theirs.data(), range.bytes, kBf16));
 }
 
-// What was compared so far: a kernel, and the sizes of what it reads and writes. Queues are threads, of which one at a time
-// works.
+// Comparisons made so far: a kernel, and the sizes of its inputs and outputs. Queues are threads, of which one at a time works.
 class Compared {
  public:
   static bool is_new(const Kernel& kernel, const std::vector<Range>& ranges) {
@@ -202,7 +202,7 @@ void run_twice(const Kernel& kernel, const void* element) {
   }
 }
 
-// ---- A machine that runs them so ----
+// ---- A machine that runs both ----
 
 struct Watched {
   static constexpr std::size_t kMost = 2048;
@@ -244,7 +244,7 @@ class WatchedMachine final : public SimulatedMachine {
   const std::shared_ptr<Simulation> simulation_;
 };
 
-// ---- What trains on it ----
+// ---- Training on it ----
 
 class GpuKernels : public testing::Test {
  protected:
@@ -267,7 +267,7 @@ class GpuKernels : public testing::Test {
     return all;
   }
 
-  // A step, then two looks at the same images.
+  // A step, then two inferences over the same images.
   void train(const Network& network, const std::shared_ptr<const Loss>& loss, CompileOptions options, int scale = 1) {
     const auto machine = std::make_shared<WatchedMachine>(std::make_shared<Simulation>(SimulationOptions{.delay_one_in = 0}));
     CudaDevice device(machine);
@@ -337,7 +337,7 @@ class GpuKernels : public testing::Test {
     }
   }
 
-  // Kernels of backend cuda that nothing has run; none where the sources are not at hand.
+  // Kernels of backend cuda that were not run; empty if the sources are not available.
   static std::set<std::string> left_out(Precision precision) {
     std::set<std::string> names;
     const std::filesystem::path folder = MILLRACE_SOURCE_DIR "/plugins/backends/cuda/kernels";
@@ -351,7 +351,7 @@ class GpuKernels : public testing::Test {
       }
     }
     for (const std::string& compared : Compared::names()) names.erase(compared);
-    names.erase("finish sums");                                // part of the sums that it finishes, and never submitted alone
+    names.erase("finish sums");                                // part of the sums that it finishes, never submitted alone
     if (precision == Precision::fp32) names.erase("convert");  // from and to bf16
     return names;
   }
@@ -366,7 +366,7 @@ class GpuKernels : public testing::Test {
 TEST_F(GpuKernels, AgreeInFloat32) { expect_agreement(Precision::fp32); }
 TEST_F(GpuKernels, AgreeInBf16) { expect_agreement(Precision::bf16); }
 
-// The comparison itself: it would be worth nothing if it let a wrong result pass.
+// Tests the comparison itself: it must detect a wrong result.
 TEST(GpuKernelComparison, SeesANumberOrAnIndexThatIsWrong) {
   const auto sees = [](auto values, std::size_t which, auto wrong) {
     std::vector ours(7, values), theirs(7, values);

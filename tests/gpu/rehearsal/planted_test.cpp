@@ -1,4 +1,4 @@
-// Tests that end as tests on a device may end. The rehearsal of a visit runs them beside real ones; ctest does not.
+// Tests with the possible endings of tests on a device. The rehearsal of a visit runs them next to real ones; ctest does not.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A stage that looks at gradients: how large they are, by powers of ten.
+// A stage that reads gradients: counts their magnitudes by powers of ten.
 #include <millrace/backend/backend.h>
 #include <millrace/batch.h>
 #include <millrace/plugin.h>
@@ -14,9 +14,9 @@ namespace {
 
 using namespace millrace;
 
-// After `allreduce` all replicas have the same gradients: the first one's are counted, as soon as a bucket is there, on a thread
-// of its stream. What follows waits for that, since `ready` is then the event after the counting. Columns of the file are the
-// step, the zeros, and the gradients from 1e-12 on, from 1e-11 on, ...; smaller ones count with the first.
+// After `allreduce` all replicas have the same gradients: the first one's are counted when a bucket is ready, on its stream's
+// thread. Later work waits for that, since `ready` becomes the event after the counting. Columns of the file are the step, the
+// zeros, and the gradients from 1e-12 on, from 1e-11 on, ...; smaller ones count with the first.
 class Histogram : public Stage {
  public:
   struct Params {
@@ -67,7 +67,7 @@ class Histogram : public Stage {
   const Params params_;
   const StepContext context_;
   std::array<std::uint64_t, kDecades + 1> counts_{};
-  std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes
+  std::unique_ptr<Stream> stream_;  // last, so that its work ends before the other members are destroyed
 };
 
 }  // namespace

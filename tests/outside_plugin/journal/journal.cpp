@@ -1,4 +1,4 @@
-// An observer outside the project: writes what happened into a text file.
+// An observer in a separate project: writes events into a text file.
 #include <fmt/format.h>
 #include <millrace/observer.h>
 #include <millrace/plugin.h>

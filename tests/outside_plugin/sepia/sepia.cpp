@@ -1,4 +1,4 @@
-// A stage in a project of its own: old photographs.
+// A stage in a separate project: old photographs.
 #include <millrace/plugin.h>
 
 #include <algorithm>

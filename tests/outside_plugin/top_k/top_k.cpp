@@ -1,5 +1,5 @@
-// A stage that changes gradients: the largest ones are sent, and what is left out is added to the next step's (error feedback;
-// Stich et al., "Sparsified SGD with memory", arXiv 1809.07599).
+// A stage that changes gradients: the largest ones are sent, and the rest is added to the next step's (error feedback; Stich et
+// al., "Sparsified SGD with memory", arXiv 1809.07599).
 #include <millrace/backend/backend.h>
 #include <millrace/batch.h>
 #include <millrace/plugin.h>
@@ -17,8 +17,8 @@ namespace {
 
 using namespace millrace;
 
-// Before `allreduce`, each replica for itself, by one instance that takes those of all: what a communicator for sparse gradients
-// would have to send. What is left out is not in checkpoints; a run that resumes begins without it.
+// Before `allreduce`, for each replica separately, by one instance that handles all: selects the gradients that a sparse
+// communicator would send. The rest is not in checkpoints; a resumed run begins without it.
 class TopK : public Stage {
  public:
   struct Params {
@@ -49,12 +49,12 @@ class TopK : public Stage {
 
  private:
   struct Replica {
-    std::map<int, std::vector<float>> left_out;  // by bucket; on the stream's thread, but for the map itself
-    std::vector<float> sizes;                    // of the bucket under way
-    std::unique_ptr<Stream> stream;              // last: its work is done before what it uses goes
+    std::map<int, std::vector<float>> left_out;  // by bucket; on the stream's thread, except the map itself
+    std::vector<float> sizes;                    // in the current bucket
+    std::unique_ptr<Stream> stream;              // last, so that its work ends before the other members are destroyed
   };
 
-  // Among equal ones the first pass.
+  // If some are equal, the first are selected.
   void select(float* gradients, std::size_t elements, std::vector<float>& left_out, std::vector<float>& sizes) const {
     left_out.resize(elements);
     sizes.resize(elements);
@@ -78,7 +78,7 @@ class TopK : public Stage {
 
   const Params params_;
   const StepContext context_;
-  std::deque<Replica> replicas_;  // of this process
+  std::deque<Replica> replicas_;  // in this process
 };
 
 }  // namespace

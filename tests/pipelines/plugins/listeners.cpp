@@ -1,4 +1,4 @@
-// Observers for tests: two that take their time, one that asks something of the run, two that note what ticks say.
+// Observers for tests: two slow ones, one that sends a request, two that record ticks.
 #include <millrace/observer.h>
 #include <millrace/plugin.h>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace millrace;
 
-std::atomic<bool> run_waits{false};  // for the observer "slow", after a step: NotesWaits has heard of it
+std::atomic<bool> run_waits{false};  // for the observer "slow", after a step: NotesWaits was notified
 
 // Sleeps at every event.
 class Slow : public RunObserver {
@@ -93,7 +93,7 @@ class Asker : public RunObserver {
   RunControl* control_ = nullptr;
 };
 
-// The console says the same each ten seconds.
+// The console repeats this every ten seconds.
 class NotesWaits : public RunObserver {
  public:
   struct Params {

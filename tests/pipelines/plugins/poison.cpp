@@ -1,4 +1,4 @@
-// Stages, a layer and losses that plant numbers which are not finite, at one step or in one sample.
+// Stages, a layer and losses that plant non-finite values, at one step or in one sample.
 #include <millrace/backend/backend.h>
 #include <millrace/backend/network.h>
 #include <millrace/batch.h>
@@ -57,11 +57,11 @@ class Poison : public millrace::Stage {
   const millrace::StepContext context_;
 };
 
-constexpr std::int32_t kMarked = 9;  // the class of the sample in which losses and gradients are made wrong
-constexpr float kHuge = 1e20F;       // a gradient that is finite, and that no other reaches
-constexpr float kLarge = 1e5F;       // what is larger has come from it
+constexpr std::int32_t kMarked = 9;  // the class of samples whose losses and gradients are corrupted
+constexpr float kHuge = 1e20F;       // a finite gradient, larger than any other
+constexpr float kLarge = 1e5F;       // larger values derive from it
 
-// The network's input of one sample in every epoch, or one sample of the first epoch: its input or its class.
+// Corrupts the input of one sample in every epoch, or the input or class of one sample in the first epoch.
 class PoisonInput : public millrace::SampleTransform {
  public:
   struct Params {
@@ -116,7 +116,7 @@ class PoisonLoss final : public millrace::Loss {
   }
 };
 
-// As poison_loss, but the loss is finite, and so is the gradient, which is huge for images of the marked class.
+// Like poison_loss, but the loss and gradient are finite; the gradient is huge for images of the marked class.
 struct HugeGradientKernel {
   static constexpr int kReads = 3, kWrites = 3;
 
@@ -154,7 +154,7 @@ struct PoisonedGradient {
   MILLRACE_KERNEL float operator()(float dy) const { return dy > kLarge || dy < -kLarge ? value : dy; }
 };
 
-// Plants a number in the gradient of whatever stands before it, where huge_gradient has marked it.
+// Plants a value in the gradient of the preceding layer, where huge_gradient has marked it.
 class PoisonGradient final : public millrace::PortableLayer {
  public:
   struct Params {

@@ -1,5 +1,5 @@
-// A sink of predictions that sleeps over each share, and refuses one that comes out of order. Of the first one it says that it is
-// there, on standard error.
+// A sink of predictions that sleeps over each share, and refuses one that is out of order. Reports the first one on standard
+// error.
 #include <millrace/batch.h>
 #include <millrace/error.h>
 #include <millrace/plugin.h>

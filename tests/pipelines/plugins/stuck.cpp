@@ -1,4 +1,4 @@
-// A stage that blocks for ever: while it is made, opened, or given its first samples. It says so on standard error.
+// A stage that blocks for ever: while it is made, opened, or given its first samples. Reports it on standard error.
 #include <millrace/plugin.h>
 
 #include <chrono>

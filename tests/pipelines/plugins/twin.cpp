@@ -1,4 +1,4 @@
-// A plugin that registers names which ours have: one stage, after another whose name is free.
+// A plugin that registers names of ours: one stage, after another whose name is free.
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
 

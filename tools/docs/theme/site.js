@@ -1,4 +1,4 @@
-// The menu of a phone, light and dark, and where results of the search are shown.
+// The menu on a phone, light and dark, and the place of search results.
 const menu = document.getElementById("menu"), pages = document.getElementById("pages");
 menu.addEventListener("click", () => {
   const open = pages.classList.toggle("open");

@@ -1,4 +1,4 @@
-// The functions behind a layer that are computed together with it.
+// Activation functions that can be fused into the layer before them.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
 // The part of a compiled network that backends share: readers of values, which values need a gradient, the order of forward and
-// backward, what is computed again, the lifetimes of tensors and their places.
+// backward, recomputation, and the lifetimes and places of tensors.
 //
-// With `recompute`, a training executable releases what only one segment of nodes reads (backend/segments.h). It computes that
-// again when backward reaches the segment, with operations that follow those of forward and have other tensors. Time of the plan:
-// 0 is ingest, then a step for each forward, one for the loss, one for each step of steps().
+// With `recompute`, a training executable releases activations that only one segment of nodes reads (backend/segments.h). It
+// recomputes them when backward reaches the segment, with operations that follow those of forward and have tensors of their own.
+// Time of the plan: 0 is ingest, then a step for each forward, one for the loss, one for each step of steps().
 //
-// Operation: a backend's, derived from PlannedOperation. Threading: one thread at a time.
+// Operation: a backend's class, derived from PlannedOperation. Threading: one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -27,16 +27,16 @@ class ExecutablePlan {
  public:
   using Planner = typename Operation::Planner;
 
-  // What backward does: computes a node's outputs again, or the gradients of its inputs and parameters.
+  // A step of backward: recomputes a node's outputs, or computes the gradients of its inputs and parameters.
   struct Step {
     bool recompute = false;
     int node = 0;
   };
 
   // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
-  // that are read after forward, beside the result; in training losses are measured there, and no layer reads them.
-  // `by`: backward ends with the gradient by this value, which stays to the end of the pass (ScoreGradient). The value is the
-  // last of its node. REQUIRES with `by`: training, and a network of which nothing is trained.
+  // read after forward in addition to the result; in training, losses are measured there and no layer reads them. `by`: backward
+  // ends with the gradient by this value, which is kept to the end of the pass (ScoreGradient). The value must be its node's
+  // last. REQUIRES with `by`: training, and a network without trained parameters.
   ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
                  std::vector<LayerPort> outputs = {}, std::optional<LayerPort> by = {})
       : network_(network),
@@ -51,14 +51,14 @@ class ExecutablePlan {
     plan_values(type);
   }
 
-  // A value that losses are measured at: the network's result, then in training `outputs`. Its rows, and those of its gradient,
+  // A value at which losses are measured: the network's result, then in training `outputs`. Its rows, and those of its gradient,
   // are the value's own tensor unless they are copied.
   struct Measured {
     LayerPort value;
     TensorId rows = kNoTensor, d_rows = kNoTensor;
   };
   const std::vector<Measured>& measured() const { return measured_; }
-  std::size_t find_measured(LayerPort value) const {  // Error(usage) when no loss was asked for there
+  std::size_t find_measured(LayerPort value) const {  // Error(usage) if no loss was requested there
     const auto found =
         std::find_if(measured_.begin(), measured_.end(), [&](const Measured& each) { return each.value == value; });
     if (found != measured_.end()) return static_cast<std::size_t>(found - measured_.begin());
@@ -73,7 +73,7 @@ class ExecutablePlan {
 
   // ---- Planning, in this order; the network's input has a tensor before, or gets one from its only reader ----
 
-  // make(node): the node's operation. Called again for what is computed again.
+  // make(node): creates the node's operation. Called again for recomputed nodes.
   template <class Make>
   void plan_forward(const Make& make, bool recompute) {
     for (const Node& node : nodes_) {
@@ -86,9 +86,9 @@ class ExecutablePlan {
     planner_.set_time(loss_time());
   }
 
-  // The values that losses are measured at, as rows of float32; the network's result is readable until the next pass.
-  // copied_bytes(value): the size of these rows where the value lies in another layout or type and has to be copied; its gradient
-  // is copied in the same way. 0: nothing is copied.
+  // Plans the values at which losses are measured, as rows of float32; the network's result stays readable until the next pass.
+  // copied_bytes(value): size of these rows if the value has another layout or type and must be copied, as is its gradient; 0: no
+  // copy.
   template <class CopiedBytes>
   void plan_outputs(const CopiedBytes& copied_bytes) {
     for (Measured& measured : measured_) plan_measured(measured, copied_bytes(measured.value));
@@ -127,11 +127,11 @@ class ExecutablePlan {
     placement_ = place(lifetimes, alignment);
   }
 
-  // ---- Once placed ----
+  // ---- After placement ----
 
   const Placement& placement() const { return placement_; }
 
-  // All operations to an arena of placement().bytes.
+  // Binds all operations to an arena of placement().bytes.
   Binding bind(std::byte* arena) {
     const Binding binding{arena, placement_};
     for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -145,21 +145,21 @@ class ExecutablePlan {
   // The steps of backward, in order.
   std::span<const Step> steps() const { return steps_; }
   int loss_time() const { return static_cast<int>(operations_.size()) + 1; }
-  // The operation that does a node's backward.
+  // The operation that computes a node's backward.
   Operation& of_backward(int node) const {
     const auto at = static_cast<std::size_t>(node);
     return again(at) ? *again_[at] : *operations_[at];
   }
   bool is_left_out(const Step& step) const { return step.recompute && left_out_[static_cast<std::size_t>(step.node)]; }
   bool is_computed_again(std::size_t node) const { return again(node) && !left_out_[node]; }
-  // Gradients of a node's outputs that become zero before its backward: fill(data, bytes).
+  // Calls fill(data, bytes) for gradients of a node's outputs that must be zeroed before its backward.
   template <class Fill>
   void each_zeros(int node, const Fill& fill) const {
     for (const Zeros& zeros : zeros_) {
       if (zeros.node == node) fill(zeros.data, planner_.lifetimes()[static_cast<std::size_t>(zeros.gradient)].bytes);
     }
   }
-  // By node, without times.
+  // By node; the times are 0.
   std::vector<LayerTime> layer_times() const {
     std::vector<LayerTime> times;
     for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -196,7 +196,7 @@ class ExecutablePlan {
     value.gradient = planner_.tensor(value.spec.bytes());
   }
 
-  // The readers of each value, and whether it needs a gradient.
+  // Counts the readers of each value and marks values that need a gradient.
   void plan_values(DataType type) {
     const int logits = final_linear(nodes_);
     for (const Node& node : nodes_) {
@@ -244,7 +244,7 @@ class ExecutablePlan {
     return bytes;
   }
 
-  // Outputs to which no reader passes a gradient get one of zeros.
+  // Adds zero gradients for outputs that receive none from a reader.
   void plan_zeros(int node) {
     const int layer = nodes_[static_cast<std::size_t>(node)].output;
     for (int port = 0; port < network_.layers[static_cast<std::size_t>(layer)].output_count(); ++port) {
@@ -268,9 +268,9 @@ class ExecutablePlan {
     }
   }
 
-  // A node is computed again only if backward uses something that it makes, or if another node that is computed again reads it.
+  // A node is recomputed only if backward uses one of its tensors, or another recomputed node reads it.
   void leave_out_unused(int begin, int end, int recomputed, std::size_t end_of_plan) {
-    std::set<int> read;  // layers whose outputs are wanted
+    std::set<int> read;  // layers whose outputs are needed
     for (int node = end; node-- > begin;) {
       const auto at = static_cast<std::size_t>(node);
       bool needed = !kept_[at] && read.contains(nodes_[at].output);
@@ -298,10 +298,10 @@ class ExecutablePlan {
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<int> segment_ends_;
   std::vector<bool> kept_;                         // by node: its outputs outlive its segment's forward
-  std::vector<std::unique_ptr<Operation>> again_;  // by node: what follows it, in all segments but the last
+  std::vector<std::unique_ptr<Operation>> again_;  // by node: the operation that follows it, in all segments but the last
   std::vector<TensorId> tensors_of_again_;         // by node: the first tensor of its plan
-  std::vector<bool> left_out_;                     // by node: it needs no recompute()
-  std::unique_ptr<Planner> forward_planner_;       // where forward finds values that have another place in backward
+  std::vector<bool> left_out_;                     // by node: needs no recompute()
+  std::unique_ptr<Planner> forward_planner_;       // locates values in forward that have another place in backward
   std::vector<Step> steps_;
   std::vector<Zeros> zeros_;
   Placement placement_;

@@ -1,6 +1,6 @@
 // The compiled networks of one replica: for training in each of its phases (learning_phases.h) and for inference, each for full
-// batches and for some smaller counts of samples. All but those for full batches of the first phase are compiled when they first
-// come.
+// batches and for some smaller counts of samples. Those for full batches of the first phase are compiled at once, all others when
+// they are first used.
 //
 // Threading: one thread at a time.
 #pragma once
@@ -20,21 +20,21 @@
 
 namespace millrace {
 
-// Executable: a backend's; has `std::size_t arena_bytes() const` and `std::vector<LayerTime> layer_times() const`.
+// Executable: a backend's class with `std::size_t arena_bytes() const` and `std::vector<LayerTime> layer_times() const`.
 template <class Executable>
 class Executables {
  public:
-  // What an executable is compiled for.
+  // Identifies an executable.
   struct Use {
     std::uint32_t samples = 0;
     bool training = false;
-    std::size_t phase = 0;  // of training
+    std::size_t phase = 0;  // training phase
 
     friend auto operator<=>(const Use&, const Use&) = default;
   };
   using Make = std::function<std::unique_ptr<Executable>(const Use& use)>;
 
-  // Those for full batches.
+  // Compiles those for full batches.
   void compile(const CompileOptions& options, Make make) {
     make_ = std::move(make);
     most_ = {options.infer_batch, options.train_batch};
@@ -43,11 +43,11 @@ class Executables {
     }
   }
 
-  // What the largest so far wants. Executables that never run at the same time may share an arena.
+  // Largest requirement so far. Executables that never run at the same time may share an arena.
   std::size_t arena_bytes() const { return arena_bytes_; }
 
-  // The one for `use`, and whether it is new. `forgetting()` is called before others are destroyed. Throws Error(usage) for more
-  // samples than the network was compiled for.
+  // Returns the executable for `use`, and whether it is new. Calls `forgetting()` before it destroys others. Throws Error(usage)
+  // for more samples than the network was compiled for.
   template <class Forgetting>
   std::pair<Executable&, bool> get(const Use& use, const Forgetting& forgetting) {
     const std::uint32_t most = most_[use.training];
@@ -66,10 +66,10 @@ class Executables {
     return {add(use), true};
   }
 
-  // Null: the network was not compiled for it.
+  // Null if the network was not compiled for it.
   Executable* full(bool training) const { return most_[training] > 0 ? kept_.at({most_[training], training}).get() : nullptr; }
 
-  // The sum of those for full batches that train; else the one that infers. See Replica::layer_times().
+  // Summed over the training executables for full batches; else those of the inference executable. See Replica::layer_times().
   std::vector<LayerTime> layer_times() const {
     std::vector<LayerTime> sum;
     const bool training = most_[true] > 0;

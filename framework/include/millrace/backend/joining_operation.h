@@ -1,8 +1,8 @@
-// The part that backends share of operations with several inputs (addition, concatenation of channels), and of the split of
+// The part that backends share for operations with several inputs (addition, concatenation of channels), and for the split of
 // channels.
 //
-// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and functions map_of,
-// gradient_of and target_of beside it, which say where a planned value, its gradient or a contribution to it lies.
+// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and free functions map_of,
+// gradient_of and target_of, which locate a planned value, its gradient or a contribution to it.
 #pragma once
 
 #include <vector>
@@ -36,7 +36,7 @@ class JoiningOperation : public Base {
   }
 
  protected:
-  // False when there is nothing to do in backward.
+  // Returns false if backward has nothing to do.
   bool begin_backward(Planner& planner) {
     const TensorId gradient = planner.value(this->node_.output).gradient;
     if (gradient == kNoTensor) return false;
@@ -51,7 +51,7 @@ class JoiningOperation : public Base {
   std::vector<typename Base::GradientTarget> d_inputs_;
 };
 
-// `contribute`: how the backend plans the gradient of the input.
+// `contribute`: plans the input's gradient in the backend's way.
 template <class Base>
 class SplitOperation : public Base {
  public:

@@ -1,8 +1,8 @@
-// When the front of a network stops learning, and what backward then has no work for. Pure.
+// Computes when the first layers of a network stop learning, and the work that backward can then skip. Pure.
 //
-// A parameter may keep its value from some epoch on (OptimizerSpec::learns_until). Its gradient is useless from then on, and so
-// is the gradient by its layer's input, once no layer before it learns either. What lies behind still needs the layer's own
-// gradient, so that a layer in the middle of those that learn is computed to the end.
+// A parameter may stop learning at some epoch (OptimizerSpec::learns_until). Its gradient is then useless, and so is the gradient
+// by its layer's input once no layer before it learns either. A stopped layer after one that learns is still computed, since
+// gradients pass through it.
 //
 //   epoch 0          conv1 <- conv2 <- conv3 <- loss
 //   epoch 3          conv1    conv2 <- conv3 <- loss      with conv1 until epoch 3
@@ -17,15 +17,15 @@
 
 namespace millrace {
 
-// By parameter: the epoch from which on backward has nothing to do for its layer, nor for any layer that leads to it. kToTheEnd
-// for all where CompileRequest::reads_all_gradients is set, and for those that stop last when nothing would be left that learns:
-// a step without any gradient is none.
+// By parameter: the epoch from which backward can skip its layer and all layers before it. kToTheEnd for all if
+// CompileRequest::reads_all_gradients is set, and for the parameters that stop last if none would be left: a step must have a
+// gradient.
 std::vector<double> backward_until(const Network& network, const CompileRequest& request);
 
-// The network as training computes it, one phase after the other. Parameters for which backward has nothing to do are not
-// trainable in it; all else is equal, indices of layers and parameters too.
+// The network that training computes in each phase. Parameters that backward skips are not trainable in it; all else is equal,
+// including the indices of layers and parameters.
 //
-// Threading: read from any thread.
+// Immutable and thread-safe.
 class LearningPhases {
  public:
   LearningPhases(const Network& network, const CompileRequest& request);

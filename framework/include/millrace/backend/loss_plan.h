@@ -1,4 +1,4 @@
-// A loss made ready for one network: its kernels as elements with addresses. Backends say where the tensors lie, and submit.
+// A loss prepared for one network: its kernels as elements with addresses. Backends locate the tensors and submit.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,15 @@
 
 namespace millrace {
 
-// Where the tensors of one pass lie. Numbers of samples are float32, classes too. Owns nothing.
+// Addresses of one pass's tensors. Numbers per sample are float32, classes too. Owns nothing.
 struct LossTensors {
   std::int64_t samples = 0;
-  TensorView output, d_output;     // by channel; d_output.data is null where no gradient is wanted
+  TensorView output, d_output;     // by channel; d_output.data is null if no gradient is wanted
   const float* weights = nullptr;  // (samples)
-  // (samples), of LossTarget::labels
+  // (samples), for LossTarget::labels
   const float *labels = nullptr, *second_labels = nullptr, *shares = nullptr;
-  TensorView target;                 // of LossTarget::classes: (samples, pixels), one number a place; of values: as the output
+  TensorView target;                 // for LossTarget::classes: (samples, pixels), one number per place; for values: like the
+                                     // output
   const float* constants = nullptr;  // LossPlan::constants()
   double divisor = 1;
 };
@@ -26,17 +27,17 @@ struct LossTensors {
 // Immutable and thread-safe.
 class LossPlan {
  public:
-  // Throws Error(usage) for a loss whose calls do not fit its declaration.
+  // Throws Error(usage) if the loss's calls do not fit its declaration.
   LossPlan(std::shared_ptr<const Loss> loss, const Shape& output);
 
   const Loss& loss() const { return *loss_; }
-  std::size_t sums() const { return sums_; }  // numbers that a pass makes: the sums, then the class matrix or totals
+  std::size_t sums() const { return sums_; }  // size of a pass's result: the sums, then the class matrix or totals
   const std::vector<float>& constants() const { return constants_; }
-  // Bytes that run() needs, aligned to 16; it begins with the sums, double, when they are computed.
+  // Bytes for run(), aligned to 16; afterwards it begins with the sums, in double.
   std::size_t workspace(std::int64_t samples) const;
 
   using Submit = std::function<void(const Kernel& kernel, const void* element)>;
-  // Each element reads what the ones before wrote. Elements are copied.
+  // Each element reads results of earlier ones. Elements are copied.
   void run(const LossTensors& tensors, std::byte* workspace, const Submit& submit) const;
 
  private:

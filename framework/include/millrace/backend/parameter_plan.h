@@ -1,11 +1,11 @@
-// How the parameters of one replica lie in its memory. Pure. How they are updated and which states
-// they have stands on this (update_plan.h, state_plan.h); store_plan.h is all three.
+// Lays out a replica's parameters in memory. Pure. Updates and states build on it (update_plan.h, state_plan.h); store_plan.h
+// combines all three.
 //
 // Parameters lie in the same order in all arrays: trainable ones first and in the order of the buckets, so that a bucket is one
 // range of the gradients; then running statistics; then all others. Gradients therefore cover the first gradients() elements, and
-// copies of the values the first blended(). Within a bucket, parameters of one optimizer lie side by side.
+// copies of the values the first blended(). Within a bucket, parameters of one optimizer are contiguous.
 //
-// Threading: one thread plans; afterwards it is read from any.
+// Threading: one thread plans; afterwards reads are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace millrace {
 
-// The parameter as optimizers of scope `matrix` and reduced states see it: (out, all others). A filter is flattened as Muon's
-// author does.
+// The parameter as a matrix (out, all others), for optimizers of scope `matrix` and reduced states. Filters are flattened as in
+// Muon's original code.
 MatrixShape matrix_of(const Parameter& parameter);
 
 class ParameterPlan {
@@ -27,8 +27,8 @@ class ParameterPlan {
   // `network` and `options` outlive the plan.
   ParameterPlan(const Network& network, const CompileOptions& options) : network_(network), options_(options) {}
 
-  // `elements`: of each parameter with the backend's padding; `widths`: of a row of its matrix in memory while it is updated
-  // (UpdateSegment::width). Places of parameters are multiples of `alignment` elements, itself one of whole packs.
+  // `elements`: size of each parameter with the backend's padding; `widths`: length of a row of its matrix in memory during the
+  // update (UpdateSegment::width). Offsets are multiples of `alignment` elements, itself a multiple of whole packs.
   void place(std::span<const std::size_t> elements, std::span<const std::int64_t> widths, std::size_t alignment);
 
   std::size_t count() const { return elements_.size(); }
@@ -41,7 +41,7 @@ class ParameterPlan {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   const CompileOptions& options() const { return options_; }
 
-  // How many elements arrays have.
+  // Sizes of the arrays, in elements.
   std::size_t blended() const { return blended_; }
   std::size_t all() const { return all_; }
   std::size_t gradients() const { return options_.train_batch > 0 ? trainable_ : 0; }
@@ -56,7 +56,7 @@ class ParameterPlan {
   std::vector<std::int64_t> widths_;
   std::size_t alignment_ = 1;
   std::vector<Bucket> buckets_;
-  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; all_ grows while parameters are placed
+  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; all_ grows during placement
 };
 
 }  // namespace millrace

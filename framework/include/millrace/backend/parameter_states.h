@@ -1,4 +1,4 @@
-// What a replica keeps for its parameters, and copies of it for checkpoints that are written while training goes on.
+// A replica's arrays for its parameters, and copies of them for checkpoints that are written while training continues.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace millrace {
 
-// The states of a parameter that every replica has; Replica::states() lists all.
+// States of a parameter that every replica has; Replica::states() lists all.
 inline constexpr std::string_view kValue = "value";
-inline constexpr std::string_view kGradient = "gradient";  // of the last backward
+inline constexpr std::string_view kGradient = "gradient";  // from the last backward
 
 struct StateOf {
   std::string state;
   int parameter = 0;  // index into Network::parameters
 };
-// States as they were when Replica::capture() was called, whatever has been computed since. Used by one thread, which may be
-// another than the replica's. Goes before its replica.
+// States as they were when Replica::capture() was called, whatever is computed later. Used by one thread, not necessarily the
+// replica's. Must be destroyed before its replica.
 class Snapshot {
  public:
   virtual ~Snapshot() = default;
-  // The index-th of the states asked for, as Replica::read() would have given it then. Once each. Waits until it is there.
+  // The index-th requested state, as Replica::read() would have returned it then. Waits for it. Call once for each index.
   virtual std::vector<float> take(std::size_t index) = 0;
 };
 

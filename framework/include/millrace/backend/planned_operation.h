@@ -1,10 +1,10 @@
-// The base of every backend's operations: the node that is computed, and the tensors that it plans.
+// Base class of every backend's operations: a node and its planned tensors.
 //
-// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained after or in;
-// bind() once memory is there. How an operation then runs is the backend's: see executable_plan.h.
+// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes in or before which something is trained;
+// bind() once memory is allocated. The backend then runs the operation: see executable_plan.h.
 //
-// Where activations are computed again for backward, a node has two operations. The first does forward and releases what it made.
-// The second follows it (follow()): it is planned when backward reaches the node, and does recompute() and backward().
+// If activations are recomputed for backward, a node has two operations. The first computes forward and releases its results. The
+// second follows it (follow()): it is planned when backward reaches the node, and implements recompute() and backward().
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Where the planned tensors ended up.
+// Memory of the planned tensors.
 struct Binding {
   std::byte* arena = nullptr;
   const Placement& placement;
@@ -28,7 +28,7 @@ struct Binding {
   }
 };
 
-// Spec: as for MemoryPlanner.
+// Spec: see MemoryPlanner.
 template <class Spec>
 class PlannedOperation {
  public:
@@ -38,7 +38,8 @@ class PlannedOperation {
   PlannedOperation(const Network& network, Node node) : network_(network), node_(std::move(node)) {}
   virtual ~PlannedOperation() = default;
 
-  // Before plan(): this operation follows `first`, which has been planned. `output_is_kept`: what forward made is still there.
+  // Call before plan(): this operation follows `first`, which has been planned. `output_is_kept`: forward's output is still in
+  // memory.
   void follow(const PlannedOperation& first, bool output_is_kept) {
     first_ = &first;
     output_is_kept_ = output_is_kept;
@@ -47,12 +48,12 @@ class PlannedOperation {
   virtual void plan(Planner& planner) = 0;
   virtual void plan_backward(Planner& planner) = 0;
   virtual void bind(const Planner& planner, const Binding& binding) = 0;
-  virtual std::string detail() const { return {}; }  // for profiles: which implementations a library chose
+  virtual std::string detail() const { return {}; }  // for profiles: implementations chosen by a library
 
   const Node& node() const { return node_; }
   const Layer& layer() const { return network_.layers[static_cast<std::size_t>(node_.layer)]; }
 
-  // Calls; errors name the layer.
+  // Runs `call` and adds the layer's name to its errors.
   template <class Call>
   void at_layer(const Call& call) const {
     try {
@@ -64,15 +65,14 @@ class PlannedOperation {
 
  protected:
   LayerPort input() const { return node_.inputs.front(); }
-  const PlannedOperation* first() const { return first_; }  // the operation that this one follows; null: none
+  const PlannedOperation* first() const { return first_; }  // the operation that this one follows, or null
   bool output_is_kept() const { return output_is_kept_; }
   const Shape& output_shape(int port = 0) const {
     return network_.layers[static_cast<std::size_t>(node_.output)].output_of(port);
   }
   bool wants_gradient(const Planner& planner, LayerPort value) const { return planner.value(value).needs_gradient; }
 
-  // Plans the tensor of an output. `in_place_of`: a value whose tensor is taken over in inference, where this operation is its
-  // only reader.
+  // Plans an output's tensor. `in_place_of`: a value whose tensor is reused in inference if this operation is its only reader.
   typename Planner::Value& plan_tensor(Planner& planner, const Spec& spec, LayerPort in_place_of = kNoResidual, int port = 0) {
     typename Planner::Value& output = planner.value({node_.output, port});
     output.spec = spec;

@@ -1,8 +1,7 @@
-// The part of a portable layer's operation that backends share: what it plans and binds. A backend adds how kernels are
-// submitted.
+// The part of a portable layer's operation that backends share: planning and binding. Backends add the submission of kernels.
 //
-// Base: a backend's Operation, made of a compile context and a node, with `plan_output(Planner&, DataType, LayerPort in_place_of,
-// int port)`, `value(parameter)` and `gradient(parameter)`; beside it a function `view_of(const Spec&, void* data)`.
+// Base: a backend's Operation, constructed from a compile context and a node, with `plan_output(Planner&, DataType, LayerPort
+// in_place_of, int port)`, `value(parameter)` and `gradient(parameter)`, and a free function `view_of(const Spec&, void* data)`.
 #pragma once
 
 #include <string>
@@ -33,7 +32,7 @@ class PortableOperation : public Base {
   void bind(const Planner& planner, const Binding& binding) override { plan_.bind(planner, Places{*this, binding}); }
 
  protected:
-  // What is kept of each place is released with the first operation, whether the output is kept or not.
+  // Values kept for each place are released with the first operation, even if the output is kept.
   bool computes_again() const { return plan_.keeps_places() || !this->output_is_kept(); }
 
   PortablePlan<Planner> plan_;

@@ -1,5 +1,5 @@
-// The half of a portable operation that backends share: what its calls keep in memory and for how long, and each call as an
-// element with addresses. A backend says how its maps look as TensorViews, and submits.
+// The half of a portable operation that backends share: the tensors of its calls and their lifetimes, and each call as an element
+// with addresses. A backend describes its maps as TensorViews, and submits.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace millrace {
 
-// What the plan has to know of a layer's tensors. Indices are those of PassTensor.
+// A layer's tensors. Indices are those of PassTensor.
 struct PortableLayout {
   std::vector<LayerPort> inputs;
-  int output = -1;            // a layer
+  int output = -1;            // index of a layer
   std::vector<bool> trained;  // by parameter
 };
 
@@ -45,7 +45,7 @@ class PortablePlan {
   }
   bool keeps_places() const { return places_ > 0; }
 
-  // After the outputs' tensors were planned.
+  // Call after the outputs' tensors were planned.
   void plan(Planner& planner) {
     for (const LayerPort input : layout_.inputs) planner.use(planner.value(input).tensor);
     for (int i = 0; i < places_; ++i) place_at_.push_back(planner.tensor(place_bytes(planner)));
@@ -70,9 +70,9 @@ class PortablePlan {
     plan_sums(planner, backward_, backward_partial_);
   }
 
-  // Places: how a backend's tensors lie.
+  // Places: locates a backend's tensors.
   //   void* memory(TensorId) const;                               null for kNoTensor
-  //   TensorView view(const Spec& spec, void* data) const;        of a value or its gradient
+  //   TensorView view(const Spec& spec, void* data) const;        for a value or its gradient
   //   float* parameter(std::size_t) const, *gradient(std::size_t) const;
   template <class Places>
   void bind(const Planner& planner, const Places& places) {
@@ -89,7 +89,7 @@ class PortablePlan {
         backward_partial_.size() == backward_.size() ? bound(backward_, backward_partial_) : std::vector<Element>();
   }
 
-  // submit(const Kernel&, const PortableElement&), in order.
+  // Calls submit(const Kernel&, const PortableElement&), in order.
   template <class Submit>
   void forward(const Submit& submit) const {
     submit_all(forward_elements_, submit);
@@ -115,7 +115,7 @@ class PortablePlan {
     });
   }
 
-  // Whether call i may write over the output's gradient: it computes each element for itself, and no later call reads the
+  // Whether call i may overwrite the output's gradient: it computes each element independently, and no later call reads the
   // gradient.
   bool takes_gradient(std::size_t i) const {
     const PassTensor gradient = forward_.d_out();
@@ -148,7 +148,7 @@ class PortablePlan {
     return {layout_.output, output ? tensor.index : 0};
   }
 
-  // An element without views: over the most places and channels that any of its tensors has, a gather's over what it writes.
+  // An element without views, over the maximum of places and channels of its tensors; for a gather, over its outputs.
   Element extents_of(const Planner& planner, const PassCall& call) const {
     Element element;
     element.kernel = call.kernel;
@@ -197,7 +197,7 @@ class PortablePlan {
         const auto& value = planner.value(value_of(tensor));
         return places.view(value.spec, places.memory(value.gradient));
       }
-      default: return view;  // of a loss
+      default: return view;  // for losses
     }
   }
 

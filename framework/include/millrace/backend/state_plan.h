@@ -1,11 +1,10 @@
-// The arrays that a replica keeps beside values and gradients: the states of its optimizers, and further copies of the values.
-// Pure.
+// A replica's arrays other than values and gradients: the states of its optimizers, and further copies of the values. Pure.
 //
-// The array of an optimizer's state holds the ranges (update_plan.h) of all optimizers that have a state of this name, and
-// nothing else. Of a reduced state a range holds the parameters' rows, columns or single numbers in place of their elements. A
-// copy lies as the values do.
+// The array of an optimizer's state holds the ranges (update_plan.h) of all optimizers with a state of this name. For a reduced
+// state, a range holds the parameters' rows, columns or single numbers instead of their elements. A copy has the layout of the
+// values.
 //
-// Threading: one thread plans and changes; between changes it is read from any.
+// Threading: one thread plans and changes; between changes, reads are thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -27,48 +26,48 @@ class StatePlan {
  public:
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
-  // An array of optimizers' states, or a copy that Replica::lerp_into() moves.
+  // An array of optimizers' states, or a copy that Replica::lerp_into() updates.
   struct State {
     struct Fill {
       std::size_t begin = 0, elements = 0;
       float value = 0;
     };
     std::string name;
-    std::size_t elements = 0;  // of float32
+    std::size_t elements = 0;  // float32
     bool copy = false;
-    bool begun = false;                    // a copy begins with the values that lerp_into() finds first, unless it is written
-    std::vector<std::size_t> places = {};  // by parameter; kNowhere: it has no such state
-    std::vector<Fill> initial = {};        // what is not 0 at first
+    bool begun = false;                    // lerp_into() initialises a copy with the values, unless it was written before
+    std::vector<std::size_t> places = {};  // by parameter; kNowhere: no such state
+    std::vector<Fill> initial = {};        // initial values other than 0
   };
 
-  // Both outlive this plan.
+  // Both must outlive this plan.
   StatePlan(const ParameterPlan& parameters, const UpdatePlan& updates) : parameters_(parameters), updates_(updates) {}
 
   void plan();  // REQUIRES: both are planned
 
-  const std::vector<State>& all() const { return states_; }  // those of optimizers, then the copies
-  std::vector<std::string> names() const;                    // with kValue and kGradient; of copies those that have begun
-  std::optional<Shape> shape(std::string_view name, int parameter) const;  // as Replica::state_shape()
+  const std::vector<State>& all() const { return states_; }  // optimizers' states, then copies
+  std::vector<std::string> names() const;                    // with kValue and kGradient, and the copies that have begun
+  std::optional<Shape> shape(std::string_view name, int parameter) const;  // see Replica::state_shape()
   StateShape kind_of(std::string_view name, int parameter) const;          // REQUIRES: it has that state
 
   // Indices into all().
-  std::size_t find_copy(std::string_view name) const;  // Error(usage) when it was not asked for
+  std::size_t find_copy(std::string_view name) const;  // Error(usage) if it was not requested
   static constexpr int kValues = -1, kGradients = -2;
-  int find(std::string_view name, int parameter) const;  // or one of those; Error(usage) where the parameter has none
+  int find(std::string_view name, int parameter) const;  // or one of those; Error(usage) if the parameter has none
   std::size_t place(int state, int parameter) const;     // in elements. REQUIRES: it has that state
   // The arrays of an optimizer's states, in its order. REQUIRES: it updates parameters.
   std::span<const std::size_t> states_of(const Optimizer& optimizer) const { return states_of_.at(&optimizer); }
 
   void begin(std::size_t copy) { states_[copy].begun = true; }
-  void written(int state);  // a copy that is written has begun
-  // REQUIRES: `values` as many as the parameter's state has, or Error(usage).
+  void written(int state);  // marks a written copy as begun
+  // Throws Error(usage) unless `values` has the size of the parameter's state.
   void check_size(std::string_view state, int parameter, std::span<const float> values) const;
 
  private:
   void plan_range(const UpdatePlan::Range& range);
   std::size_t numbers_of(StateShape shape, int parameter) const;
   bool has(std::string_view name, int parameter) const;
-  std::size_t index_of(const std::string& name);  // of the state, which is added where it is not there yet
+  std::size_t index_of(const std::string& name);  // adds the state if it is new
 
   const ParameterPlan& parameters_;
   const UpdatePlan& updates_;

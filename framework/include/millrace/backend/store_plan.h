@@ -1,5 +1,4 @@
-// The half of a backend's store of parameters that all backends share: where parameters lie, how they are updated, and which
-// states are kept for them. Pure.
+// The part of a parameter store that all backends share: layout, updates and states of parameters. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +11,16 @@
 
 namespace millrace {
 
-// Threading: one thread plans; afterwards it is read from any.
+// Threading: one thread plans; afterwards reads are thread-safe.
 struct StorePlan {
   // `network` and `options` outlive the plan.
   StorePlan(const Network& network, const CompileOptions& options) : parameters(network, options) {}
   StorePlan(const StorePlan&) = delete;
   StorePlan& operator=(const StorePlan&) = delete;
 
-  // As for ParameterPlan::place(). Throws Error(usage) for a parameter that its optimizer cannot update.
+  // See ParameterPlan::place(). Throws Error(usage) for a parameter that its optimizer cannot update.
   void plan(std::span<const std::size_t> elements, std::span<const std::int64_t> widths, std::size_t alignment);
-  // `bf16`: elements of a second copy of the values; `norms`, `workspace` of optimizers of scope `matrix`: bytes.
+  // `bf16`: elements of a second copy of the values; `norms`, and `workspace` for optimizers of scope `matrix`: bytes.
   void append_to(MemoryPlan& plan, std::size_t bf16, std::size_t norms, std::size_t workspace) const;
 
   ParameterPlan parameters;

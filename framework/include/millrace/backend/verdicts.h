@@ -1,4 +1,4 @@
-// Which kernels of libraries were found right or wrong on this machine: remembered in a file, so that each is checked once.
+// Stores in a file which library kernels proved right or wrong on this machine, so that each is checked once.
 #pragma once
 
 #include <filesystem>
@@ -12,15 +12,16 @@
 
 namespace millrace {
 
-// What was wrong with a kernel; empty: nothing.
+// Why a kernel is wrong; empty if it is right.
 using Fault = std::string;
 
-// The file in "checks" of the user's cache folder (util/cache_folder.h) for what verdicts depend on, such as the processor
-// and the library's version. Empty where there is no cache folder.
+// The file in "checks" of the user's cache folder (util/cache_folder.h) for the given dependencies, such as the processor and the
+// library's version. Empty without a cache folder.
 std::filesystem::path verdict_file(std::string_view depends_on);
 
-// The file holds a line for each verdict, with a checksum: what is damaged or cut short is checked again. Lines are appended by
-// one write each, so that processes may share the file. Where it cannot be written, verdicts last as long as the process.
+// The file holds a line for each verdict, with a checksum: kernels with damaged or truncated lines are checked again. Each line
+// is appended by a single write, so that processes may share the file. If the file cannot be written, verdicts last as long as
+// the process.
 //
 // Thread-safe.
 class Verdicts {
@@ -32,9 +33,9 @@ class Verdicts {
   // `key`: one line that names the kernel and its shape.
   std::optional<Fault> find(const std::string& key) const;
   void put(const std::string& key, const Fault& fault);
-  // The verdict, of check() where there is none yet.
+  // The stored verdict, or that of check() if there is none yet.
   Fault find_or(const std::string& key, const std::function<Fault()>& check);
-  // Calls `warn` the first time that it is asked to for this key.
+  // Calls `warn` at the first call for this key.
   void warn_once(const std::string& key, const std::string& message, const Warn& warn);
 
  private:

@@ -1,9 +1,9 @@
-// Numbers to check kernels with that others wrote: operands of a convolution whose every result is known beforehand.
+// Test data for kernels of other libraries: operands of a convolution whose results are all known in advance.
 //
-// Each operand is a product of one small whole number for each of its indices, as x[n, c, h, w] = a[n] * b[c] * p[h] * q[w]. So
-// is then the result, and its factors are plain sums over one index each, in double. No result has to be left out for lack of
-// time: a single wrong block is seen. The sums are whole numbers that float32 holds whatever the order of adding, so that a right
-// kernel is off by the rounding of its result alone. Pure; knows of no device.
+// Each element of an operand is a product of one small whole number per index: x[n, c, h, w] = a[n] * b[c] * p[h] * q[w]. The
+// result then has the same form, and its factors are plain sums over one index each, in double. This is fast enough to check
+// every result, so a single wrong block is found. The sums are whole numbers that float32 represents exactly in any order of
+// addition, so a correct kernel differs only by the rounding of its result. Pure; independent of devices.
 //
 //   WindowCheck check({.n = 2, .c = 64, .k = 64, .rows = {56, 56, 3, 1, 1, 1}, .columns = {56, 56, 3, 1, 1, 1}},
 //   WindowOperand::y); check.fill(WindowOperand::x, x_elements, x, 0, check.rows(WindowOperand::x, x_elements));  // and w
@@ -32,12 +32,12 @@ struct WindowShape {
   Side rows = {}, columns = {};
 };
 
-// y: the result of x and w. x: the gradient by it, from y and w. w: the gradient by it, from x and y.
+// y: the result of x and w. x: the gradient by x, from y and w. w: the gradient by w, from x and y.
 enum class WindowOperand : std::uint8_t { x, w, y };
 
-// Where the elements of an operand lie: at the sum of one offset for each index, in elements. Axes of x and y are (n, channels of
-// all groups, h, w), those of w (group, k, c, i, j). An axis may be longer than the operand: elements after the last are
-// padding, which is filled with zeros and has to stay zero.
+// Locates the elements of an operand: the sum of one offset per index, in elements. Axes of x and y are (n, channels of all
+// groups, h, w), those of w (group, k, c, i, j). An axis may be longer than the operand: elements after the last are padding,
+// which is filled with zeros and must stay zero.
 struct ElementOffsets {
   DataType type = DataType::f32;  // or bf16
   std::vector<std::vector<std::int64_t>> axes;
@@ -46,41 +46,41 @@ struct ElementOffsets {
 struct WindowDifference {
   std::int64_t wrong = 0;  // elements
   std::int64_t of = 0;
-  std::string first;  // "element (0, 5, 7, 223) is 1e+33 and should be -12"; of the first wrong one
+  std::string first;  // the first wrong one: "element (0, 5, 7, 223) is 1e+33 and should be -12"
 };
 
 struct WindowRounding {
-  bool relu = false;                         // of the result, which is y
+  bool relu = false;                         // applied to the result, which is y
   const std::vector<float>* bias = nullptr;  // added to the result, which is y; by channel
-  double of_term = 0x1p-21;                  // allowed for each term, beside the rounding of the result; relative
-  double times = 1;                          // of the result, which is w: the kernel had each sample so many times
+  double of_term = 0x1p-21;                  // relative tolerance per term, in addition to the rounding of the result
+  double times = 1;                          // for a result w: how often the kernel had each sample
   bool narrow = false;                       // the result was rounded to bf16 before it became float32
 };
 
 class WindowCheck {
  public:
-  // `draw`: another gives other numbers.
+  // `draw`: selects the numbers.
   WindowCheck(const WindowShape& shape, WindowOperand result, std::uint64_t draw = 0);
 
-  // An operand is walked row by row, so that several threads can share it.
+  // Operands are processed row by row, so that several threads can share the work.
   std::int64_t rows(const ElementOffsets& elements) const;
   void fill(WindowOperand operand, const ElementOffsets& elements, void* data, std::int64_t begin, std::int64_t end) const;
   WindowDifference compare(const ElementOffsets& elements, const void* data, std::int64_t begin, std::int64_t end,
                            const WindowRounding& rounding) const;
-  // The gradient by the bias: the sum of y over all but channels.
+  // Compares the gradient by the bias: the sum of y over all axes but channels.
   WindowDifference compare_bias(const float* data, double of_term) const;
 
  private:
-  // One operand's factors, for each of its indices: (n, group, channel, row, column); w: (group, k, c, row, column).
+  // One operand's factors for each of its indices: (n, group, channel, row, column); w: (group, k, c, row, column).
   using Factors = std::array<std::vector<double>, 5>;
   struct Operand {
-    Factors value, magnitude;  // equal but for signs, and but for the result
+    Factors value, magnitude;  // equal except for signs, and except in the result
   };
 
   void draw_factors(std::uint64_t draw);
   void agree_in_sign();
   double terms() const;
-  void contract(Factors Operand::*of);  // the other two operands: the result's factors
+  void contract(Factors Operand::*of);  // computes the result's factors from the other two operands
   std::vector<std::vector<double>> by_axis(WindowOperand operand, Factors Operand::*of) const;
 
   const WindowShape shape_;
@@ -91,7 +91,7 @@ class WindowCheck {
 // Biases to check with: whole numbers from -3 to 3.
 std::vector<float> window_biases(std::size_t channels);
 
-// What several threads have found.
+// Merges the results of several threads.
 void merge(WindowDifference& into, WindowDifference&& other);
 
 }  // namespace millrace

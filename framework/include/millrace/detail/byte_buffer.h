@@ -1,4 +1,4 @@
-// Memory that is used again. Part of sample.h.
+// Reusable memory. Part of sample.h.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 
 namespace millrace {
 
-// Bytes whose capacity survives resize(); new bytes are not initialised.
+// Bytes whose capacity is kept across resize(); new bytes are not initialised.
 class ByteBuffer {
  public:
-  static constexpr std::size_t kMost = std::size_t{1} << 62U;  // bytes; the capacity for as many is still a number
+  static constexpr std::size_t kMost = std::size_t{1} << 62U;  // bytes; rounding it up cannot overflow
 
-  // Keeps no content when it has to grow. Throws Error(data) for more than kMost, and keeps everything then.
+  // Discards the content if it has to grow. Throws Error(data) for more than kMost, leaving the buffer unchanged.
   std::uint8_t* resize(std::size_t size);
   std::uint8_t* data() { return data_.get(); }
   const std::uint8_t* data() const { return data_.get(); }

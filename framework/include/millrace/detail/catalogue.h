@@ -1,4 +1,4 @@
-// The types of one kind, by name. The registry has one for each kind.
+// The types of one kind, by name. A registry has one catalogue for each kind.
 #pragma once
 
 #include <map>
@@ -16,13 +16,13 @@ namespace detail {
 [[noreturn]] void refuse_type(std::string_view kind, const std::string& name);
 }
 
-// In the order of their names. Pointers to types stay valid. Thread-safe once it is filled.
+// Ordered by name. Pointers to types stay valid. Thread-safe once it is filled.
 template <class Type>
 class Catalogue {
  public:
   explicit Catalogue(std::string_view kind) : kind_(kind) {}  // "optimizer", for messages
 
-  const Type* find(std::string_view name) const {  // null when there is none
+  const Type* find(std::string_view name) const {  // null if there is none
     const auto found = types_.find(name);
     return found == types_.end() ? nullptr : &found->second;
   }
@@ -40,7 +40,7 @@ class Catalogue {
   std::size_t size() const { return types_.size(); }
   bool empty() const { return types_.empty(); }
 
-  // Throws Error(usage) for a type without a name, or with one that is taken.
+  // Throws Error(usage) for a type without a name, or with a name already taken.
   void add(Type type) {
     const std::string name = type.name;
     if (name.empty() || !types_.emplace(name, std::move(type)).second) detail::refuse_type(kind_, name);

@@ -1,4 +1,4 @@
-// A metric as runs report it. Part of observer.h, and of stage.h for stages that measure.
+// A metric in a run's reports. Part of observer.h, and of stage.h for stages that measure.
 #pragma once
 
 #include <string>
@@ -8,9 +8,10 @@ namespace millrace {
 struct Figure {
   std::string name;  // "loss", "accuracy"
   double value = 0;
-  bool percent = false;  // a share from 0 to 1, shown in percent
+  bool percent = false;  // a share from 0 to 1, printed as a percentage
   bool higher_is_better = false;
-  bool is_detail = false;  // one of many, as the recall of one class: records have it, lines and plots for people do not
+  bool is_detail = false;  // one of many, such as the recall of one class: kept in records, but left out of lines and plots for
+                           // people
 };
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// What parameters and types keep of an author's lambda. It does what std::function does; <functional> alone is 18,000 lines more
-// in every plugin.
+// Holds the lambdas of parameters and types. It works like std::function, but <functional> would add 18,000 lines to every
+// plugin.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace millrace::detail {
 template <class Signature>
 class Function;
 
-// Anything that can be called so, or nothing. Copies share it.
+// A callable of this signature, or empty. Copies share the callable.
 template <class R, class... Args>
 class Function<R(Args...)> {
  public:

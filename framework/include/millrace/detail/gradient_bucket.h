@@ -1,4 +1,4 @@
-// What a training step sends to stages that work on gradients. Part of batch.h.
+// Payloads of a training step for stages that work on gradients. Part of batch.h.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,22 @@
 
 namespace millrace {
 
-// A point in a stream's work. Thread-safe.
+class Error;
+
+// A point in a stream's work: complete when the work before it is done, or when the device has failed, so that nothing waits for
+// ever. After a failure the results of that work must not be used: memory of the host holds whatever was there before.
+// Thread-safe.
 class Event : public Payload {
  public:
-  virtual bool complete() const = 0;
-  virtual void wait() const = 0;  // blocks the host; not on a worker of the graph
+  virtual bool complete() const = 0;  // a failure counts
+  virtual void wait() const = 0;      // blocks the host; not on a worker of the graph. Throws the failure
   // Calls `done` once, when complete: at once on this thread, or later on one of the backend's. It is short and must not throw.
-  virtual void then(std::function<void()> done) = 0;
+  // `failure`: null when the work is done.
+  using Callback = std::function<void(const Error* failure)>;
+  virtual void then(Callback done) = 0;
 };
 
-// One per graph, circulating: the next step's forward may be submitted when the last Ref to it is gone. Held by the buckets of
+// Circulates, one per graph: the next step's forward may be submitted when the last Ref to it is released. Held by the buckets of
 // a step, and by the run while it validates or saves.
 class StepToken : public Payload {
  public:
@@ -33,12 +39,12 @@ class GradientBucket : public Payload {
   std::uint64_t step = 0;
   int replica = 0;
   int bucket = 0;
-  int buckets = 1;        // in this step; their numbers begin at 0
-  float* data = nullptr;  // device memory of the replica
+  int buckets = 1;        // number of buckets in this step, counted from 0
+  float* data = nullptr;  // device memory
   std::size_t elements = 0;
-  Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
-  const float* scale = nullptr;  // a factor of the gradients, in device memory, valid once `ready` is complete. Null means 1;
-                                 // a factor of 0 means that the step updates nothing
+  Ref<Event> ready;              // signals that `data` holds the previous stage's result; each stage that writes replaces it
+  const float* scale = nullptr;  // factor for the gradients, in device memory, valid once `ready` is complete. Null: 1. 0: the
+                                 // step updates nothing
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What a layer makes of its inputs: shapes and parameters. Part of layer.h, and of batch.h for the names of values.
+// A layer's output shapes and parameters. Part of layer.h, and of batch.h for the names of values.
 #pragma once
 
 #include <compare>
@@ -30,10 +30,14 @@ struct Parameter {
   bool unused = false;      // of a layer that leads to no loss: not trained, and a file of weights need not have it
   double rate_factor = 1;   // of the learning rate
   double decay_factor = 1;  // of the weight decay
+  // The name and the shape in files of weights, where those differ (`stored_as`, network/load.h). The order of values is the
+  // same.
+  std::string stored_name = {};
+  Shape stored_shape = {};
 };
 
-// A value that passes between layers: an output of a layer, by the layer's index and the output's place among its outputs. The
-// network's input is that of Network::kInput.
+// A value passed between layers: a layer's output, by the layer's index and the output's index among its outputs. Network::kInput
+// stands for the network's input.
 struct LayerPort {
   int layer = 0;
   int port = 0;
@@ -41,10 +45,10 @@ struct LayerPort {
   friend constexpr auto operator<=>(const LayerPort&, const LayerPort&) = default;
 };
 
-// What a layer makes of its inputs.
+// A layer's output shapes and parameters.
 struct LayerPlan {
   Shape output;
-  std::vector<Shape> more_outputs;    // after the first, as LayerType::outputs names them
+  std::vector<Shape> more_outputs;    // after the first, in the order of LayerType::outputs
   std::vector<Parameter> parameters;  // names relative to the layer: "weight"
   std::uint64_t multiply_adds = 0;
   std::shared_ptr<const void> attributes;

@@ -1,4 +1,4 @@
-// How a layer's class becomes a LayerType. Included by layer.h.
+// Makes a LayerType from a layer's class. Included by layer.h.
 #pragma once
 
 #include <memory>

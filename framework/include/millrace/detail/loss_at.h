@@ -11,17 +11,17 @@ namespace millrace {
 
 class Loss;
 
-// A loss, and the value of the network that it is measured at.
+// A loss, and the network's value at which it is measured.
 struct LossAt {
   std::shared_ptr<const Loss> loss;
-  std::optional<LayerPort> output;  // an output that no layer reads; nothing: the network's result
-  double weight = 1;                // in what is minimised
+  std::optional<LayerPort> output;  // an output that no layer reads; empty: the network's result
+  double weight = 1;                // weight in the minimised sum
   bool add_up = false;              // reduction = "sum": gradients of the sum over the global batch instead of the mean
 
   LossAt(std::shared_ptr<const Loss> of = {}, std::optional<LayerPort> at = {})  // NOLINT: a loss alone is measured at the result
       : loss(std::move(of)), output(at) {}
 
-  // What the gradient is divided by, for a global batch of this weight (Loss::weight()).
+  // Divisor of the gradient, for a global batch of this weight (Loss::weight()).
   double divisor(double batch_weight) const { return (add_up || batch_weight <= 0 ? 1 : batch_weight) / weight; }
 };
 

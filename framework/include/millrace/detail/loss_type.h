@@ -1,4 +1,4 @@
-// How a loss's class becomes a LossType. Included by loss.h.
+// Makes a LossType from a loss's class. Included by loss.h.
 #pragma once
 
 #include <memory>
@@ -15,22 +15,22 @@
 
 namespace millrace {
 
-// What a loss's class says about itself.
+// A loss's description of itself.
 struct LossInfo {
   std::string name, text;
   LossTarget target = LossTarget::labels;
-  std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
-  std::string applies;           // the layer that it computes of the output itself; "": none
+  std::optional<Range> numbers;  // range of a sample's numbers; empty: any
+  std::string applies;           // the layer that the loss itself applies to the output; "": none
   std::vector<std::string> sums = {"loss", "weight"};
   std::vector<LossFigure> figures;  // `loss` first
-  // For LossTarget::classes: predicted() is written. After the sums follow the numbers of places by (class, predicted class).
+  // For LossTarget::classes: predicted() is written. Counts of places by (class, predicted class) follow the sums.
   bool class_matrix = false;
-  // For LossTarget::labels: predicted() is written. After the sums follow ClassTotals, by (kind, class).
+  // For LossTarget::labels: predicted() is written. ClassTotals, by (kind, class), follow the sums.
   bool class_totals = false;
   const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr, *add_classes = nullptr;  // loss_elements.h
 };
 
-bool fits(const LossFigure& figure, const Shape& output);  // of the network, for one sample
+bool fits(const LossFigure& figure, const Shape& output);  // `output`: of the network, for one sample
 
 struct LossMaker {
   template <class L>

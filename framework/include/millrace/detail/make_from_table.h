@@ -1,4 +1,5 @@
-// Objects made from tables of parameters. Apart from type_description.h, which device compilers read too: they cannot read fmt.
+// Makes objects from tables of parameters. Separate from type_description.h, which device compilers read too: they cannot compile
+// fmt.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace millrace::detail {
 
-// What `make` gives for the table's parameters. Mistakes in the table go to `errors`, and so does an Error of `make`, with the
-// table's place; the result is null then.
+// Returns make(parameters of the table). Mistakes in the table go to `errors`, as does an Error of `make`, with the table's
+// position; the result is then null.
 template <class Params, class Make>
 auto make_from_table(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors,
                      const Make& make) -> decltype(make(std::declval<const Params&>())) {

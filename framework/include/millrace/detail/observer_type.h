@@ -1,4 +1,4 @@
-// How an observer's class becomes an ObserverType. Included by observer.h.
+// Makes an ObserverType from an observer's class. Included by observer.h.
 #pragma once
 
 #include <functional>
@@ -15,10 +15,10 @@ const char* to_string(Delivery delivery);
 
 struct ObserverType : TypeDescription {
   Delivery delivery = Delivery::all;
-  bool by_default = false;  // listens unless `observe.NAME = false`
-  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[observe.metrics]".
+  bool by_default = false;  // enabled unless `observe.NAME = false`
+  // Reads the table like create() but constructs nothing. `owner` names the table in messages: "[observe.metrics]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
-  // Mistakes go to `errors`, those of the constructor too, and the result is null then.
+  // Mistakes go to `errors`, including those of the constructor; the result is then null.
   std::function<std::shared_ptr<RunObserver>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };
 

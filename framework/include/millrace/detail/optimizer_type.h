@@ -1,4 +1,4 @@
-// How an optimizer's class becomes an OptimizerType, and how its kernel runs on a processor. Included by optimizer.h.
+// Makes an OptimizerType from an optimizer's class, and runs its kernel on a processor. Included by optimizer.h.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,13 @@ class Optimizer {
   virtual ~Optimizer() = default;
   const std::string& name() const { return name_; }
   OptimizerScope scope() const { return scope_; }
-  const std::vector<OptimizerState>& states() const { return states_; }  // those that are kept with these parameters
-  bool keeps_reduced() const;                                            // some state is not of elements
-  bool has_momentum() const { return has_momentum_; }                    // above 0, that UpdateTime::momentum replaces
+  const std::vector<OptimizerState>& states() const { return states_; }  // those kept with these parameters
+  bool keeps_reduced() const;                                            // some state is reduced
+  bool has_momentum() const { return has_momentum_; }                    // above 0, and replaced by UpdateTime::momentum
 
-  // Calls `submit` for each kernel of one update, in order; each reads what the ones before wrote. The element is copied.
+  // Calls `submit` for each kernel of one update, in order; each reads results of the previous ones. The element is copied.
   // REQUIRES: one array for each of states(); squares for scope `parameter` and with reduced states; for scope `matrix` squares
-  // and directions, where directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says
-  // (orthogonalise.h).
+  // and directions, after directions() and after each segment was made orthogonal by newton_schulz() (orthogonalise.h).
   using Submit = std::function<void(const Kernel& kernel, const void* element)>;
   virtual void update(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const = 0;
   // Writes directions and changes states. REQUIRES: scope `matrix`.
@@ -50,8 +49,8 @@ class Optimizer {
 
 struct OptimizerType : TypeDescription {
   OptimizerScope scope = OptimizerScope::element;
-  std::vector<OptimizerState> states;  // all that it may keep
-  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
+  std::vector<OptimizerState> states;  // all states it may keep
+  // Reads the table; mistakes go to `errors`, including those of the constructor, and the result is then null.
   std::function<std::shared_ptr<const Optimizer>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
 };
 
@@ -60,8 +59,8 @@ namespace detail {
 inline constexpr std::int64_t kUpdateBlock = 64;   // elements
 inline constexpr std::int64_t kUpdateUnit = 1024;  // packs in a unit of work
 
-// By way of local arrays: the loop has a known length and nothing can be the same memory, so it becomes vectors on every
-// instruction set, whatever the kernel. The detour costs nothing, since an update waits for memory.
+// Copies through local arrays: the loop has a known length and cannot alias, so it is vectorised on every instruction set,
+// whatever the kernel. The copies cost nothing, since an update waits for memory.
 template <class K, std::size_t... S>
 MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, const UpdateNumbers& n, std::int32_t segment,
                                   std::int64_t first, std::int64_t count, std::index_sequence<S...>) {
@@ -128,7 +127,7 @@ inline constexpr Kernel update_kernel{Element::kName,        sizeof(Element),   
 template <class R>
 using KernelOf = decltype(std::declval<const R&>().kernel(UpdateTime()));
 
-// `kept[k]`: the place among the kernel's states of the k-th one that is kept. `momentum`: null: the optimizer has none.
+// `kept[k]`: index, among the kernel's states, of the k-th kept one. `momentum`: null if the optimizer has none.
 template <class R>
 class OptimizerOf final : public Optimizer {
  public:
@@ -150,7 +149,7 @@ class OptimizerOf final : public Optimizer {
     if (scope() == OptimizerScope::element) element.at.squares = nullptr;
     if constexpr (MatrixKernel<K>) {
       element.at.gradient = arguments.direction;
-      element.at.wrong = nullptr;  // directions() has looked
+      element.at.wrong = nullptr;  // directions() has checked
     }
     submit(update_kernel<UpdateElement<K>>, &element);
   }
@@ -158,7 +157,7 @@ class OptimizerOf final : public Optimizer {
   void directions(const UpdateArguments& arguments, const UpdateTime& time, const Submit& submit) const override {
     if constexpr (MatrixKernel<K>) {
       DirectionElement<K> element{with_states(arguments), kernel_at(time)};
-      element.at.squares = nullptr;  // there are none yet
+      element.at.squares = nullptr;  // not computed yet
       submit(each_kernel<DirectionElement<K>>, &element);
       SquaresOfChunk chunks{arguments};
       chunks.at.gradient = arguments.direction;

@@ -1,4 +1,4 @@
-// What travels along an edge: a sequence number, a trace stamp, and one payload after a counted pointer.
+// Data on an edge: a sequence number, a trace stamp, and one reference-counted payload.
 #pragma once
 
 #include <atomic>
@@ -11,8 +11,8 @@
 
 namespace millrace {
 
-// Base of everything an edge can carry. Counted intrusively: the last Ref that lets go calls recycle(), on its own thread.
-// A pooled payload overrides recycle() to go home instead of being deleted; that is how a credit returns.
+// Base of all payloads. Reference-counted: releasing the last Ref calls recycle() on that thread. A pooled payload overrides
+// recycle() to return to its pool instead of being deleted; that is how a credit returns.
 class Payload {
  public:
   Payload() = default;
@@ -26,14 +26,14 @@ class Payload {
   }
 
  protected:
-  // Called with no reference left; may be used again at once. Must not throw or block.
+  // Called when no reference is left; the object may be reused at once. Must not throw or block.
   virtual void recycle() noexcept { delete this; }
 
  private:
   std::atomic<std::uint32_t> references_{0};
 };
 
-// Shared ownership of a payload; the size of a pointer. Ref objects themselves are not to be shared between threads.
+// Shared ownership of a payload, as large as a pointer. A Ref object must not be shared between threads.
 template <class T>
 class Ref {
  public:
@@ -59,7 +59,7 @@ class Ref {
   T& operator*() const { return *object_; }
   explicit operator bool() const { return object_ != nullptr; }
   T* detach() { return std::exchange(object_, nullptr); }  // the caller takes over the reference
-  static Ref adopt(T* object) {                            // takes over a reference the caller has
+  static Ref adopt(T* object) {                            // takes over the caller's reference
     Ref ref;
     ref.object_ = object;
     return ref;
@@ -75,11 +75,11 @@ Ref<T> make_ref(Args&&... args) {
   return Ref<T>(new T(std::forward<Args>(args)...));
 }
 
-// The names of payload types, as ports declare them. A port carries exactly one type; the plan refuses an edge whose ends
-// differ. Plugins may name types of their own.
+// Names of payload types, as declared by ports. A port carries exactly one type; the plan refuses an edge whose ends differ.
+// Plugins may name types of their own.
 namespace payload {
-inline constexpr std::string_view kSampleChunk = "SampleChunk";        // a run of slots of a Batch, encoded bytes read
-inline constexpr std::string_view kImageChunk = "ImageChunk";          // a run of slots of a Batch, pixels decoded
+inline constexpr std::string_view kSampleChunk = "SampleChunk";        // consecutive slots of a Batch, encoded bytes read
+inline constexpr std::string_view kImageChunk = "ImageChunk";          // consecutive slots of a Batch, pixels decoded
 inline constexpr std::string_view kBatch = "Batch";                    // one global step's samples, complete
 inline constexpr std::string_view kGradientBucket = "GradientBucket";  // a contiguous slice of one replica's gradients
 inline constexpr std::string_view kStepResult = "StepResult";          // loss and metrics of one step on one replica
@@ -89,17 +89,16 @@ inline constexpr std::string_view kPredictions = "Predictions";        // output
 // REQUIRES: a stage that forwards a packet keeps all its fields; it may replace the payload.
 struct Packet {
   Ref<Payload> payload;
-  std::uint64_t sequence = 0;  // the global step; for a chunk the step of its batch
-  std::uint64_t stamp = 0;     // when it was sent (telemetry's clock ticks); written by the graph
-  std::uint32_t begin = 0;     // of a chunk: its first slot in the batch
-  std::uint32_t count = 0;     // of a chunk: its number of slots
-  // In packets for a stepwise stage: the sums of Stage::weigh() over all replicas of all processes. Valid while `token` is
-  // held.
+  std::uint64_t sequence = 0;  // the global step; for a chunk, its batch's step
+  std::uint64_t stamp = 0;     // send time (telemetry's clock ticks); written by the graph
+  std::uint32_t begin = 0;     // for a chunk: its first slot in the batch
+  std::uint32_t count = 0;     // for a chunk: its number of slots
+  // For stepwise stages: the sums of Stage::weigh() over all replicas of all processes. Valid while `token` is held.
   std::span<const double> weights = {};
-  std::int32_t replica = -1;  // goes only to this replica's instance of a stage; -1: to all
-  // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step begins when the last
-  // Ref to it is gone. Work that the next step must wait for holds a copy, as a GradientBucket does. A stage without a copy is
-  // done when process() returns. A stage must not keep a copy beyond its step.
+  std::int32_t replica = -1;  // sent only to this replica's instance of a stage; -1: to all
+  // The StepToken, in packets from the graph to a stepwise stage; null in all others. The next step begins when the last Ref to
+  // it is released. Work that the next step must wait for holds a copy, as a GradientBucket does. A stage without a copy is done
+  // when process() returns. A stage must not keep a copy beyond its step.
   Ref<Payload> token;
 };
 

@@ -1,4 +1,4 @@
-// The types that a parameter's field may have, and what the compiler says of others. Part of params.h.
+// The types allowed for parameter fields, and the compiler's message for others. Part of params.h.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class ParamSet;
 
 namespace detail {
 
-// How a field is read from a value, and written as one. The types of kIsScalar and vectors of those of kIsElement are compiled in
+// Reads a field from a value, and writes it as one. The types of kIsScalar, and vectors of those of kIsElement, are compiled in
 // config/fields.cpp.
 template <class T>
 struct Field {
@@ -32,14 +32,14 @@ struct Field {
   static Value write(const T& field);
 };
 
-// As many values as the array has, which ParamInfo::length says; or_one(): one for all.
+// As many values as the array has (ParamInfo::length); or_one(): one value for all.
 template <class T, std::size_t N>
 struct Field<std::array<T, N>> {
   static std::string type() { return Field<std::vector<T>>::type(); }
   static void read(const ParamInfo& info, const Value& value, std::array<T, N>& field, Diagnostics& errors) {
     std::vector<T> list;
     Field<std::vector<T>>::read(info, value, list, errors);
-    if (list.size() != N && list.size() != 1) return;  // which has been reported
+    if (list.size() != N && list.size() != 1) return;  // already reported
     for (std::size_t i = 0; i < N; ++i) field[i] = list[list.size() == N ? i : 0];
   }
   static Value write(const std::array<T, N>& field) { return Field<std::vector<T>>::write({field.begin(), field.end()}); }
@@ -60,7 +60,7 @@ inline constexpr bool kIsElement =
 template <class T>
 inline constexpr bool kIsScalar = kIsElement<T> || kIsOneOf<T, Range, Size>;
 
-// What is inside an optional, a vector or an array: the type itself, and how many an array has.
+// The element type of an optional, a vector or an array, and an array's size.
 template <class T>
 struct Inside {
   using type = T;
@@ -93,7 +93,7 @@ inline constexpr bool kDescribesItself = requires(ParamSet<T>& members) {
   T::describe(members);
 };
 
-// One line for each field that add() does not take, and no other error.
+// Gives a single line for each unsupported field type, and no other error.
 template <class T>
 constexpr void check_field() {
   using Element = typename Inside<T>::type;
@@ -112,7 +112,7 @@ constexpr void check_field() {
                 "Value, an enum, a struct, or a std::optional; see millrace/params.h");
 }
 
-// What add() takes for an enum: its names, and where they stand a text.
+// Argument of add() for an enum: its names.
 template <class E>
 using EnumNames = std::vector<std::pair<std::string, E>>;
 

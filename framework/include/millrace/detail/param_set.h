@@ -1,4 +1,4 @@
-// The declaration of a struct's parameters, and what reads and writes its fields. Included by params.h, which says how to use it.
+// The declaration of a struct's parameters, which reads and writes its fields. Included by params.h, which explains its use.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +69,7 @@ class ParamSet : public detail::ParamList {
     }
   }
 
-  // An enum, an optional of it or a list of it. `names`: all that it may be; choices() follow from them.
+  // An enum, an optional of it or a list of it. `names`: all its values; they become choices().
   template <class T, class Owner>
   ParamRef add(std::string_view name, T Owner::*field,
                std::initializer_list<std::pair<std::string_view, typename detail::Inside<T>::type>> names) {
@@ -105,7 +105,7 @@ class ParamSet : public detail::ParamList {
         [field, members](const void* object) { return write_params(members, &(static_cast<const Struct*>(object)->*field)); });
   }
 
-  // A nested table that says something by being there: without it the field is empty.
+  // An optional nested table: without it the field is empty.
   template <class T, class Describe>
   ParamRef add_table(std::string_view name, std::optional<T> Struct::*field, Describe describe) {
     std::vector<ParamInfo> members = members_of<T>(describe);
@@ -121,8 +121,8 @@ class ParamSet : public detail::ParamList {
         });
   }
 
-  // A list of tables, one T each. `others`: takes the keys that are no members of T, which are another reader's; null: they are
-  // mistakes.
+  // A list of tables, one T each. `others`: receives keys that are not members of T, for another reader; null: such keys are
+  // errors.
   template <class T, class Describe>
   ParamRef add_list(std::string_view name, std::vector<T> Struct::*field, Describe describe, Value T::*others = nullptr) {
     std::vector<ParamInfo> members = members_of<T>(describe);
@@ -187,8 +187,8 @@ Struct read_struct(const ParamSet<Struct>& set, const Value& table, const std::s
   return object;
 }
 
-// For an object that no table was read into: throws Error(usage) where two of its parameters exclude each other. One that has its
-// default counts as not given.
+// Checks an object that was not read from a table: throws Error(usage) if two of its parameters exclude each other. A parameter
+// with its default value counts as not given.
 template <class Struct>
 void require_one_alternative(const ParamSet<Struct>& set, const Struct& object, const std::string& owner) {
   const Struct defaults{};

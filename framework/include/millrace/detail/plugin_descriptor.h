@@ -1,8 +1,7 @@
-// What MILLRACE_PLUGIN and MILLRACE_PART (plugin.h) write, and what the framework reads of a library before it calls anything.
-// Included by plugin.h.
+// The descriptor that MILLRACE_PLUGIN and MILLRACE_PART (plugin.h) define, and that the framework reads before it calls anything
+// in a library. Included by plugin.h.
 //
-// A plugin exports one symbol, a versioned descriptor; the ABI number and the toolchain tag are compared before anything else of
-// the library is called.
+// A plugin exports one symbol, a versioned descriptor; the framework compares its ABI number and toolchain tag first.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 25;
+inline constexpr std::uint32_t kAbiVersion = 26;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -20,7 +19,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 #define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
 #define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
 
-struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added
+struct PluginDescriptor {  // the exported symbol `millrace_plugin`; new fields may only be appended
   std::uint32_t magic;
   std::uint32_t abi;
   const char* toolchain;

@@ -1,5 +1,5 @@
-// Randomness without state: every draw is a function of (seed, epoch, position, attempt, stage name) and of how many draws
-// that stage has made for that sample. Thread count, device count and timing cannot change it.
+// Stateless random numbers: every draw is a function of (seed, epoch, position, attempt, stage name) and of the number of earlier
+// draws by that stage for that sample. It does not depend on thread count, device count or timing.
 //
 // Generator: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
 #pragma once
@@ -21,11 +21,11 @@ struct Philox {
 std::uint64_t mix64(std::uint64_t word);
 inline std::uint64_t combine(std::uint64_t hash, std::uint64_t word) { return mix64(hash ^ mix64(word)); }
 
-// 64-bit hash of bytes, several bytes a cycle. Not for secrets.
+// 64-bit hash of bytes, several bytes per cycle. Not cryptographic.
 std::uint64_t hash_bytes(const void* data, std::size_t size, std::uint64_t seed = 0);
 std::uint64_t hash_text(std::string_view text);
 
-// What identifies a sample's place in the stream. `position` counts samples within the epoch; `index` is the sample in the
+// Identifies a sample's place in the stream. `position` counts samples within the epoch; `index` is the sample's index in the
 // source; `attempt` > 0 is a replacement for a bad sample.
 struct SampleKey {
   std::uint64_t epoch = 0;
@@ -34,8 +34,8 @@ struct SampleKey {
   std::uint32_t attempt = 0;
 };
 
-// The generator of one stage for one sample. Cheap to make; not to be shared between threads.
-// It remembers a hash of everything drawn, which becomes part of the epoch's stream hash.
+// The generator of one stage for one sample. Cheap to make; not thread-safe. It hashes everything drawn, for the epoch's stream
+// hash.
 class Draw {
  public:
   Draw(std::uint64_t seed, const SampleKey& key, std::uint64_t stage_hash);  // stage_hash = hash_text(stage name)
@@ -47,7 +47,7 @@ class Draw {
   bool chance(double probability);                            // always draws, also for 0 and 1
   double normal();                                            // mean 0, deviation 1 (Box-Muller)
 
-  std::uint64_t hash() const { return hash_; }  // 0 when nothing was drawn
+  std::uint64_t hash() const { return hash_; }  // 0 if nothing was drawn
 
  private:
   Philox::Key key_;

@@ -1,7 +1,7 @@
-// What recipes may use stages for, and what a stage does to the images of a user. Part of params.h and stage.h.
+// The roles of stages in recipes, and their effect on a user's images. Part of params.h and stage.h.
 //
-// A recipe stands in a file of weights and may come from anywhere, so it is data and nothing more: it makes stages of the role
-// that fits their place, with keys that are ParamRef::in_recipes().
+// A recipe is stored in a weight file and may come from anywhere, so it must be pure data: it makes stages whose role fits their
+// place, with keys that are ParamRef::in_recipes().
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 namespace millrace {
 
 enum class RecipeRole : std::uint8_t {
-  none,         // no recipe makes the stage
+  none,         // recipes may not make the stage
   preparation,  // makes images, or changes them, before `batch`
   inference,    // runs the network, after `batch`
-  sink,         // writes predictions, and where to is for the user to say
+  sink,         // writes predictions, to a place that the user chooses
 };
 
-// What a stage of role preparation, or a value of its key that is not the default, does to inputs of a network that restores
-// images. Such a network is trained on images that are made of their targets, and cut to one size; a user's photographs are
-// inputs as they are, and have sizes of their own.
+// Effect of a preparation stage, or of a non-default value of its key, on inputs of a network that restores images. Such a
+// network is trained on images derived from their targets and cropped to one size; a user's photographs already are inputs, and
+// have sizes of their own.
 enum class RecipeEffect : std::uint8_t {
-  none,         // photographs get it as well
-  spoils,       // makes an input of its target, such as noise: photographs go without it
-  cuts,         // cuts to the size of training: photographs that keep their size go without it
-  states_size,  // says which size images have: photographs that keep their size have it in place of that
-  resizes,      // makes all images one size, which photographs then get too
+  none,         // also applied to photographs
+  spoils,       // derives an input from its target, such as by noise: not applied to photographs
+  cuts,         // crops to the training size: not applied to photographs that keep their size
+  states_size,  // declares the size of images: photographs that keep their size replace it
+  resizes,      // resizes all images to one size, photographs too
 };
 
 }  // namespace millrace

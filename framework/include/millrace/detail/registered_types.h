@@ -9,7 +9,7 @@ namespace millrace {
 
 class Storage;
 
-// The header that declares a kind's base class comes with the kind's type, and makes it of a class.
+// The header with a kind's base class defines the kind's type, and makes it from a class.
 struct StageType;
 struct LayerType;
 struct LossType;
@@ -26,7 +26,7 @@ OptimizerType optimizer_type();
 template <class T>
 ObserverType observer_type();
 
-struct StorageType : TypeDescription {  // its name is the scheme of its URLs
+struct StorageType : TypeDescription {  // its name is the URL scheme
   std::shared_ptr<Storage> storage;
 };
 

@@ -1,4 +1,4 @@
-// What the framework and its own stages keep of a sample on its way. Part of sample.h.
+// State of a sample that the framework and its own stages keep. Part of sample.h.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct SampleFault {
 
 struct SampleState {
   std::uint64_t content = 0;         // hash of the encoded bytes, target and numbers included
-  std::uint64_t first_hash = 0;      // of position, index, label and content
-  std::uint64_t hash = 0;            // the same, and every draw so far
+  std::uint64_t first_hash = 0;      // hash of position, index, label and content
+  std::uint64_t hash = 0;            // likewise, with every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
-  bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
+  bool cached = false;               // taken from a SampleCache: stages before it must leave it alone
   bool windowed = false;             // the record places the network's window in this image; see place_window()
-  float noise = 0;                   // what `batch` puts into the record: AugmentationRecord::noise. No other stage touches it
-  std::uint32_t noise_seed = 0;      // of it
+  float noise = 0;                   // set by `batch` only, for the record: AugmentationRecord::noise
+  std::uint32_t noise_seed = 0;      // likewise
 };
 
 }  // namespace millrace

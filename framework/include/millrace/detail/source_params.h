@@ -1,4 +1,4 @@
-// The keys that every source takes. Part of source.h.
+// Keys of every source. Part of source.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Which samples, in which order. The framework applies them by index.
+// Selects samples and their order. The framework applies these by index.
 struct SourceParams {
   std::string shuffle = "never";
   std::optional<std::int64_t> limit;
@@ -24,17 +24,15 @@ struct SourceParams {
   static void describe(ParamSet<Params>& set) {
     set.add("shuffle", &Params::shuffle)
         .choices({"never", "once", "every-epoch"})
-        .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
-    set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
+        .text("sample order: as listed, one fixed permutation, or a new one each epoch");
+    set.add("limit", &Params::limit).range(1).unit("samples").text("maximum number, spread evenly over the listing");
     set.add("part", &Params::part)
-        .text(
-            "the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
-            "drawn from part_seed");
-    set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
-    set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
-    set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
-    set.add("class_weights", &Params::class_weights)
-        .text("how often each class comes in an epoch, in proportion; instead of balance");
+        .text("part of each class to use: [0, 0.9] and [0.9, 1] in another graph share no sample; part_seed draws the division");
+    set.add("part_seed", &Params::part_seed)
+        .text("draws the division into parts; independent of run.seed to keep test sets fixed");
+    set.add("only", &Params::only).text("use only these classes; labels are numbered in this order");
+    set.add("balance", &Params::balance).text("draw every class equally often; the epoch keeps its length");
+    set.add("class_weights", &Params::class_weights).text("relative frequency of each class in an epoch; instead of balance");
   }
 };
 

@@ -1,4 +1,4 @@
-// How a stage asks for losses in its table, and checks what they are to measure. Included by loss.h.
+// Losses in a stage's table, and checks of their targets. Included by loss.h.
 #pragma once
 
 #include <optional>
@@ -26,12 +26,12 @@ struct LossParams {
   }
 };
 struct StageLoss : LossAt {
-  std::string name = {};  // of an auxiliary loss's figure: the layer, or else the loss
+  std::string name = {};  // for an auxiliary loss's metric: the layer, or else the loss
 };
-// The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
+// Makes the loss of the stage's table. Throws Error(usage) with all mistakes in the table.
 StageLoss make_loss(const LossParams& params, const StageSite& site);
 
-// A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
+// A loss that a training stage minimises in addition to the one of LossParams, in its list `auxiliary`.
 struct AuxiliaryLoss {
   std::string output;
   double weight = 1;
@@ -41,16 +41,15 @@ struct AuxiliaryLoss {
 };
 // The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the site has a network.
 std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary, const StageSite& site);
-// The value that `output` names; nothing for the network's result. Throws Error(usage) where no layer has it, or another reads
-// it.
+// The value that `output` names; empty for the network's result. Throws Error(usage) if no layer has it, or a layer reads it.
 std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
 
-// Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
+// Throws Error(usage) if the output does not fit the loss, or the pipeline has no such target.
 void check_loss(const Loss& loss, const LossSetting& setting);
-// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers the
-// loss does not take.
+// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is not a class of the output, or whose numbers
+// the loss does not support.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
-// Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
+// Number of pixels of each class in the target images of these slots as the network sees them, weighted by sample.
 std::vector<double> count_target_classes(const Batch& batch, Share slots);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What is known of a type of stages, and of a stage where it stands. Part of stage.h.
+// Properties of a stage type, and of a stage in its graph. Part of stage.h.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +31,15 @@ enum class Concurrency {
   serial,    // one at a time, in order of arrival
 };
 
-// A table that the stage can be made from, and what it then works on: for `pipeline-inspect --conformance`.
+// A table from which the stage can be made, and its input: for `pipeline-inspect --conformance`.
 struct StageExample {
   std::string table;             // in TOML: "chance = 1". ${folder}: a folder, see `files`
-  ImageShape image = {8, 8, 3};  // of the images that arrive at a stage after a source
-  // Fills ${folder}, which is empty; null: it holds two classes of JPEG files.
+  ImageShape image = {8, 8, 3};  // shape of images arriving at a stage after a source
+  // Fills ${folder}, which is empty; null: it holds JPEG files of two classes.
   void (*files)(const std::string& folder) = nullptr;
 };
 
-// What StageAttributes (stage.h) declares.
+// Declared by StageAttributes (stage.h).
 struct StageTraits {
   std::vector<Port> inputs, outputs;
   Concurrency concurrency = Concurrency::parallel;
@@ -48,19 +48,19 @@ struct StageTraits {
   bool any_image = false;
   RecipeRole recipe_role = RecipeRole::none;
   RecipeEffect recipe_effect = RecipeEffect::none;
-  std::vector<std::string> writes;  // of a sink
+  std::vector<std::string> writes;  // for sinks
   std::vector<StageExample> examples;
 };
 
-// What a SampleTransform is told of where it stands.
+// A SampleTransform's place in the graph.
 struct TransformSite {
-  ImageShape image;  // of the images that arrive
+  ImageShape image;  // shape of arriving images
   bool any_image = false;
   std::string name;
   std::uint64_t seed = 0, name_hash = 0;
 };
 
-// How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
+// Names a stage in messages: "mine.toml:14:1: [train.augment]"; without a position, the table alone.
 std::string place_of_stage(const Position& at, std::string_view graph, std::string_view name);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What the framework knows of a type of stages, and how a class becomes one. Included by plugin.h.
+// The framework's record of a stage type, and how a class becomes one. Included by plugin.h.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class Batcher;           // util/batcher.h
 struct LossParams;       // loss.h
 struct OptimizerParams;  // optimizer.h
 
-// The context of a stage as it is handed on: a site, and more where more is known. Lives as long as what it was made of.
+// A stage's context: a site, and more if more is available. Lives as long as its original.
 class AnyContext {
  public:
   AnyContext(const StageSite& site) : site_(&site) {}                                // NOLINT: each context is one
@@ -28,7 +28,7 @@ class AnyContext {
 
   const StageSite& site() const { return *site_; }
   bool has_data() const { return data_ != nullptr; }
-  // Both throw Error(usage) where the stage stands too early to be told that.
+  // Both throw Error(usage) if the stage comes too early for that context.
   const DataContext& data() const;
   const StepContext& step() const;
 
@@ -46,24 +46,24 @@ struct StageType : TypeDescription, StageTraits {
   StageType& operator=(StageType&&) noexcept;
   ~StageType();
 
-  bool takes_optimizer = false;  // its table also holds the parameters of the optimizer that its key `type` names
+  bool takes_optimizer = false;  // its table also holds the parameters of the optimizer named by its key `type`
   bool takes_loss = false;       // its key `loss` is the table of a loss
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
-  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
+  // Reads the table like create() but constructs nothing. `owner` names the table in messages: "[train.augment]".
   detail::Function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
-  // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
+  // Adds the stage's requests to the network before that is compiled; may be empty. Throws Error(usage).
   detail::Function<void(const Value& table, const DataContext& context, CompileRequest& request)> request;
-  // Reads the table (mistakes go to `errors`; then null) and constructs.
+  // Reads the table (mistakes go to `errors`, and the result is then null) and constructs the stage.
   detail::Function<std::shared_ptr<Stage>(const Value& table, AnyContext context, Diagnostics& errors)> create;
 };
 
 struct StageTypeAccess {
-  // Shape, seed and name of the stage.
+  // Sets the stage's shape, seed and name.
   static void place(SampleTransform& transform, const StageAttributes& attributes, const DataContext& context);
-  // ErrorKind::usage when images arrive that the stage does not take.
+  // Throws ErrorKind::usage for images that the stage does not accept.
   static void check_image(const StageAttributes& attributes, const ImageShape& image);
   static std::string owner_of(const StageSite& site) { return "[" + site.graph + "." + site.name + "]"; }
-  // All but check and create. `defaults`: the struct that `params` were declared of.
+  // Fills all but check and create. `defaults`: the struct from which `params` were declared.
   static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
                              const void* defaults);
 
@@ -88,7 +88,7 @@ struct StageTypeAccess {
                                                  : StageType::Role::stage;
   }
 
-  // Whether T's constructor takes no more than `Context`.
+  // Whether T's constructor needs no more than `Context`.
   template <class T, class Context>
   static constexpr bool kTakes = std::is_constructible_v<T, const typename T::Params&, const Context&>;
 

@@ -1,4 +1,4 @@
-// Shapes and element types. Rank and type are run-time values, resolved once when something is made, never in a loop.
+// Shapes and element types. Rank and type are run-time values, resolved once when an object is made, never in a loop.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-enum class DataType : std::uint8_t { u8, i32, f32, bf16, u16 };  // u16: of images alone, no network computes in it
+enum class DataType : std::uint8_t { u8, i32, f32, bf16, u16 };  // u16: for images alone; no network computes in it
 
 constexpr std::size_t size_of(DataType type) {  // bytes of an element
   switch (type) {
@@ -27,8 +27,8 @@ const char* to_string(DataType type);
 std::uint16_t to_bf16(float value);
 float from_bf16(std::uint16_t value);
 
-// Up to six extents, outermost first. A network's activations are (N, C, H, W) or (N, C) whatever layout the backend keeps
-// them in; images of the data plane are (H, W, C).
+// Up to six extents, outermost first. A network's activations are (N, C, H, W) or (N, C), whatever the backend's layout; images
+// before the network are (H, W, C).
 struct Shape {
   static constexpr int kMaxRank = 6;
 
@@ -51,14 +51,14 @@ struct Shape {
 
 std::string to_string(const Shape& shape);  // "32 x 3 x 3 x 3"
 
-// The shape of images on an edge: (frames, height, width, channels), channels together. An extent of 0 is not known before the
-// image is read ("varies"). A stage gets 8-bit images of one frame, is_plain(), unless it says any_image() (stage.h).
+// The shape of images on an edge: (frames, height, width, channels), channels innermost. An extent of 0 is unknown until the
+// image is read ("varies"). A stage receives 8-bit images of one frame, is_plain(), unless it declares any_image() (stage.h).
 struct ImageShape {
   std::int32_t height = 0;
   std::int32_t width = 0;
   std::int32_t channels = 0;
-  std::int32_t frames = 1;       // of a clip, one after the other; 1: an image
-  DataType type = DataType::u8;  // of an element, in the machine's byte order: u8, or u16
+  std::int32_t frames = 1;       // frames of a clip, in order; 1: an image
+  DataType type = DataType::u8;  // element type in the machine's byte order: u8 or u16
 
   constexpr bool is_static() const { return height > 0 && width > 0 && channels > 0 && frames > 0; }
   constexpr bool is_plain() const { return type == DataType::u8 && frames == 1; }

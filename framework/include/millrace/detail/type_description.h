@@ -1,5 +1,5 @@
-// What every type that a pipeline can name says about itself: stages, layers, losses, optimizers, observers, backends,
-// communicators and storages. Each kind adds what it needs to make objects.
+// The common description of all types that a pipeline can name: stages, layers, losses, optimizers, observers, backends,
+// communicators and storages. Each kind adds the means to make objects.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace millrace {
 
 struct TypeDescription {
   std::string name = {}, text = {};
-  std::string plugin = {};             // that registered it: set by the registry; empty for built-in ones
-  std::vector<ParamInfo> params = {};  // empty for what is made without a table
+  std::string plugin = {};             // plugin that registered it, set by the registry; empty for built-in types
+  std::vector<ParamInfo> params = {};  // empty for types made without a table
   Value defaults = {};                 // of params, as a table
 };
 
@@ -27,7 +27,7 @@ TypeDescription description_of(std::string_view name, std::string_view text, con
   return {std::string(name), std::string(text), {}, set.infos(), write_params(set.infos(), &defaults)};
 }
 
-// A class without parameters may do without the argument.
+// A class without parameters may omit the argument.
 template <class T, class Params>
 std::shared_ptr<T> constructed(const Params& params) {
   if constexpr (std::is_constructible_v<T, const Params&>)

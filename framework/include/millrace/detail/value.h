@@ -1,5 +1,5 @@
-// A configuration value with the place it was written at. The framework, its plugins and its tools see configuration only in
-// this form: toml++ stays inside config/.
+// A configuration value with its position. The framework, its plugins and its tools see configuration only in this form: toml++
+// stays inside config/.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 namespace millrace {
 
 struct Position {
-  // Or the option that a value comes from, with its dashes: "--set". Null: a default, or a test.
+  // Or the option that gave the value, with its dashes: "--set". Null: a default, or a test.
   std::shared_ptr<const std::string> file;
   int line = 0;    // from 1
   int column = 0;  // from 1
 };
 
 std::string to_string(const Position& position);  // "pipelines/cifar10.toml:12:3", "--set", or ""
-bool is_in_file(const Position& position);        // which a user can open there; false for what comes from an option
+bool is_in_file(const Position& position);        // a user can open it; false for values from options
 
 class Value;
 struct Member;
@@ -28,7 +28,7 @@ struct Member;
 using Array = std::vector<Value>;
 using Table = std::vector<Member>;  // in the order of the file
 
-// Copyable. Integers and reals are told apart, as in TOML.
+// Copyable. Integers and reals are distinct, as in TOML.
 class Value {
  public:
   enum class Kind { boolean, integer, real, text, array, table };
@@ -52,7 +52,7 @@ class Value {
   const Position& at() const { return at_; }
   void set_position(Position at) { at_ = std::move(at); }
 
-  // REQUIRES: of that kind (number(): integer or real).
+  // REQUIRES: a value of that kind (number(): integer or real).
   bool boolean() const { return std::get<bool>(data_); }
   std::int64_t integer() const { return std::get<std::int64_t>(data_); }
   double number() const;
@@ -63,7 +63,7 @@ class Value {
   Table& table() { return std::get<Table>(data_); }
   bool is_number() const { return kind() == Kind::integer || kind() == Kind::real; }
 
-  const Value* find(std::string_view key) const;  // null when this is no table or has no such key
+  const Value* find(std::string_view key) const;  // null if this is not a table or has no such key
   Value* find(std::string_view key);
   void set(std::string_view key, Value value);  // REQUIRES: a table. Replaces or appends.
   bool erase(std::string_view key);
@@ -82,18 +82,18 @@ struct Member {
   ~Member();
 
   std::string key;
-  Position at;  // of the key
+  Position at;  // position of the key
   Value value;
 };
 
-const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: as error messages say it
-std::string found(const Value& value);    // what messages say was found: `3`, `"abc"`, `true`, "a list", "a table"
+const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: for error messages
+std::string found(const Value& value);    // describes a value in messages: `3`, `"abc"`, `true`, "a list", "a table"
 std::string to_toml(const Value& value);  // a table as a TOML document, anything else as an inline value
 
-// How many letters are put in, left out, replaced or swapped with their neighbour to make one of the other.
+// The number of letters to insert, delete, replace or swap with their neighbour to turn one into the other.
 std::size_t edit_distance(const std::string& a, const std::string& b);
 
-// The candidate nearest to `name` by edit distance, if one is near enough to be what was meant.
+// The candidate nearest to `name` by edit distance, if near enough to be a plausible typo.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Compiles kernels for CUDA: included by sources for nvcc, which then say MILLRACE_INSTANTIATE(Element) for each element.
+// Compiles kernels for CUDA: sources for nvcc include it, then use MILLRACE_INSTANTIATE(Element) for each element.
 //
 // Two forms of element (see kernel.h) are launched here, one kernel for each.
 #pragma once
@@ -19,10 +19,10 @@ __device__ inline int thread_of_block() { return static_cast<int>(threadIdx.x); 
 
 // ---- Kernels that start before their predecessor has ended ("programmatic dependent launch") ----
 
-// Every kernel begins with this, before it touches memory. When it was launched `ahead`, its blocks may be there before the
-// kernel in front of it in the stream has ended: they wait here until all that it wrote can be seen. Since each kernel waits for
-// the one in front of it, each comes after all that were submitted before. Then the next kernel may come ahead as well. Devices
-// of before compute capability 9.0 know none of this.
+// Every kernel begins with this call, before it accesses memory. If it was launched `ahead`, its blocks may start before the
+// previous kernel in the stream has ended: they wait here until all its writes are visible. Since each kernel waits for the one
+// before it, each runs after all earlier submissions. Then the next kernel may start early too. Devices below compute capability
+// 9.0 do not support this.
 __device__ inline void begin_kernel([[maybe_unused]] bool ahead) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if (!ahead) return;
@@ -31,8 +31,8 @@ __device__ inline void begin_kernel([[maybe_unused]] bool ahead) {
 #endif
 }
 
-// Whether kernels are launched ahead on the current device: MILLRACE_CUDA_DEPENDENT_LAUNCH=1, and the device can. The variable is
-// read once a process.
+// Whether kernels are launched ahead on the current device: MILLRACE_CUDA_DEPENDENT_LAUNCH=1 is set, and the device supports it.
+// The variable is read once per process.
 inline bool launches_ahead() {
   static const bool wanted = [] {
     const char* const value = std::getenv("MILLRACE_CUDA_DEPENDENT_LAUNCH");
@@ -56,8 +56,8 @@ __global__ void __launch_bounds__(kBlockThreads)
 
 // ---- Form::groups ----
 
-// Butterflies: in each round both partners add the same two numbers, so all lanes end with the same bits, in an order that is
-// always the same. Shuffles order no memory, so a barrier comes first: elements count on sum() and largest() to be one.
+// Butterflies: in each round both partners add the same two numbers, so all lanes end with the same bits, in a fixed order.
+// Shuffles do not order memory, so a barrier comes first: elements rely on sum() and largest() being barriers.
 class WarpGroup {
  public:
   __device__ int lane() const { return thread_of_block() % kWarpThreads; }
@@ -110,12 +110,12 @@ class BlockGroup {
   }
 
  private:
-  // Each warp's value, for all to read.
+  // Shares each warp's value with all threads.
   template <class T>
   __device__ const T* share(T of_warp) const {
     static_assert(sizeof(T) <= sizeof(double));
     T* parts = reinterpret_cast<T*>(slots_);
-    __syncthreads();  // what was shared before has been read
+    __syncthreads();  // earlier shared values have been read
     if (threadIdx.x % kWarpThreads == 0) parts[threadIdx.x / kWarpThreads] = of_warp;
     __syncthreads();
     return parts;
@@ -124,7 +124,7 @@ class BlockGroup {
   double* slots_;  // (kWarpsPerBlock), in shared memory
 };
 
-// All lanes of a group go round these loops together, so barriers inside are reached by all.
+// All lanes of a group run these loops together, so all of them reach the barriers inside.
 template <class Element>
 __global__ void __launch_bounds__(kBlockThreads)
     run_in_warps(const __grid_constant__ Element element, std::int64_t size, bool ahead) {
@@ -143,10 +143,10 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (std::int64_t i = blockIdx.x; i < size; i += gridDim.x) element(BlockGroup(slots), i);
 }
 
-// ---- The host's side ----
+// ---- Host side ----
 
-// The kernel's last parameter, after `arguments`, says whether it was launched ahead: for begin_kernel(). Unlike <<<>>> followed
-// by cudaGetLastError() this cannot mistake an earlier call's error on this thread for the launch's own.
+// The kernel's last parameter, after `arguments`, is whether it was launched ahead: for begin_kernel(). Unlike <<<>>> followed by
+// cudaGetLastError(), this cannot report an error of an earlier call on this thread.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchConfig_t config{};
@@ -183,7 +183,7 @@ int launch_erased(const void* element, void* stream, int multiprocessors) {
       launch_on_device(*static_cast<const Element*>(element), static_cast<cudaStream_t>(stream), multiprocessors));
 }
 
-// Compiles the element for the device, and lets Kernel::on_device know.
+// Compiles the element for the device, and registers it for Kernel::on_device.
 template <class Element>
 struct DeviceCode {
   DeviceCode() { device_launcher<Element> = launch_erased<Element>; }

@@ -1,5 +1,5 @@
-// Division by a number that stays the same, without a division: a product and a shift, which become vectors where a loop does.
-// Granlund and Montgomery 1994, "Division by invariant integers using multiplication".
+// Division by a fixed number through a product and a shift, which vectorise with the loop around them. Granlund and Montgomery
+// 1994, "Division by invariant integers using multiplication".
 //
 //   struct Shuffle {
 //     Divider groups;

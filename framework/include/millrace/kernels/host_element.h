@@ -1,4 +1,4 @@
-// How elements of the forms `each` and `groups` run on a processor: a group is one thread, its lanes a loop.
+// Runs elements of the forms `each` and `groups` on a processor: a group is one thread, its lanes a loop.
 #pragma once
 
 #include <algorithm>
@@ -51,7 +51,7 @@ void run_groups(const void* erased, std::int64_t first, std::int64_t last) {
 
 }  // namespace detail
 
-// The kernel of an Element { kForm = Form::each; kName; size(); operator()(i); std::vector<MemoryUse> uses() }.
+// The kernel for an Element { kForm = Form::each; kName; size(); operator()(i); std::vector<MemoryUse> uses() }.
 template <class Element>
 inline constexpr Kernel each_kernel{Element::kName,
                                     sizeof(Element),
@@ -60,7 +60,7 @@ inline constexpr Kernel each_kernel{Element::kName,
                                     detail::run_each_on_host<Element>,
                                     device_launcher<Element>};
 
-// The kernel of an Element { kForm = Form::groups; kName; kThreads; size(); operator()(group, i); std::vector<MemoryUse> uses()
+// The kernel for an Element { kForm = Form::groups; kName; kThreads; size(); operator()(group, i); std::vector<MemoryUse> uses()
 // }.
 template <class Element>
 inline constexpr Kernel group_kernel{Element::kName,

@@ -1,7 +1,7 @@
 // Kernels: code that computes elements, written once for the processor, the simulated GPU and CUDA, and submitted as data.
 //
-// An element is a plain struct that holds a kernel's arguments: pointers, extents, numbers. A Kernel describes elements of one
-// type to code that does not know the type: a backend copies their bytes and runs them where it computes.
+// An element is a plain struct with a kernel's arguments: pointers, extents, numbers. A Kernel describes elements with their type
+// erased: a backend copies their bytes and runs them on its device.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-// Marks functions that kernels are made of. Such a function calls only functions with this mark, reads no host memory except its
-// arguments, and does not throw.
+// Marks the functions of kernels. Such a function calls only functions with this mark, reads no host memory except its arguments,
+// and does not throw.
 #if defined(__CUDACC__)
 #define MILLRACE_KERNEL __host__ __device__ __forceinline__
 #else
@@ -29,12 +29,12 @@ namespace millrace {
 //   each     std::int64_t size() const; void operator()(std::int64_t i) const: elements, each independent of all others
 //   groups   static constexpr int kThreads = 32 or 256; std::int64_t size() const;
 //            template <class Group> void operator()(const Group& group, std::int64_t i) const: a group of threads for each i
-//   columns, sums: of backend "cuda" alone
+//   columns, sums: for backend "cuda" alone
 // A Group has int lane() and size(), T sum(T) and T largest(T) over its lanes, for double, float and std::int32_t, and barrier().
-// Every lane gets the result; the order of the sum is fixed. sum() and largest() are barriers too.
+// All lanes receive the result; the order of the sum is fixed. sum() and largest() are barriers too.
 enum class Form { each, groups, columns, sums };
 
-// Memory that an element reads or writes. Memory that it reads and writes is listed twice.
+// Memory that an element reads or writes; listed twice if it does both.
 struct MemoryUse {
   const void* memory = nullptr;
   std::size_t bytes = 0;
@@ -46,16 +46,16 @@ using DeviceLauncher = int (*)(const void* element, void* stream, int multiproce
 
 struct Kernel {
   const char* name;   // in traces and messages
-  std::size_t bytes;  // of an element; elements are trivially copyable
+  std::size_t bytes;  // size of an element; elements are trivially copyable
   std::vector<MemoryUse> (*uses)(const void* element);
-  // On the host: an element has `units(element)` independent units of work, which may be computed in any order, at once on
-  // several threads. Results do not depend on how they are shared out.
+  // On the host: an element has `units(element)` independent units of work, which may run in any order and on several threads at
+  // once. Results do not depend on how units are distributed.
   std::int64_t (*units)(const void* element);
   void (*run_on_host)(const void* element, std::int64_t first_unit, std::int64_t last_unit);
   const DeviceLauncher& on_device;  // null: compiled without the CUDA toolkit
 };
 
-// Set while a library is loaded in which nvcc has compiled the element.
+// Set when a library is loaded in which nvcc has compiled the element.
 template <class Element>
 inline DeviceLauncher device_launcher = nullptr;
 
@@ -93,13 +93,13 @@ MILLRACE_KERNEL Bf16 from_float<Bf16>(float value) {  // to nearest, ties to eve
 #endif
 }
 
-// Lists the kernels of a header for nvcc, at its end and within their namespace. Elsewhere it is nothing.
+// Lists the kernels of a header for nvcc, at its end and within their namespace. Other compilers ignore it.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_KERNELS(...) static const ::millrace::PortableDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_device_code_);
 #define MILLRACE_ELEMENTS(...) static const ::millrace::ElementDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_device_code_);
 #else
 #define MILLRACE_KERNELS(...)
-#define MILLRACE_ELEMENTS(...)  // the same for elements that are written by hand
+#define MILLRACE_ELEMENTS(...)  // likewise for elements written by hand
 #endif
 #define MILLRACE_UNIQUE(stem) MILLRACE_JOIN(stem, __COUNTER__)
 #define MILLRACE_JOIN(a, b) MILLRACE_PASTE(a, b)

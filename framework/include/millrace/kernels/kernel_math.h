@@ -1,5 +1,5 @@
-// Functions of float32 for kernels. On the processor they become vectors where a loop does; on a GPU they are CUDA's own. Errors
-// are at most 2 units in the last place unless said otherwise. NaN stays NaN.
+// Functions of float32 for kernels. On a processor they vectorise with the loop around them; on a GPU they are CUDA's own. Errors
+// are at most 2 units in the last place unless noted otherwise. NaN stays NaN.
 //
 // The polynomials are Cephes' (Moshier, 1992: expf, logf, tanhf).
 #pragma once
@@ -14,7 +14,7 @@ namespace millrace::math {
 MILLRACE_KERNEL float abs(float x) { return x < 0 ? -x : x; }
 MILLRACE_KERNEL float min(float a, float b) { return b < a ? b : a; }
 MILLRACE_KERNEL float max(float a, float b) { return b > a ? b : a; }
-// As poolings choose the largest value: NaN is larger than everything.
+// The order that poolings use: NaN is larger than everything.
 MILLRACE_KERNEL bool is_larger(float a, float than) { return (a > than) | (a != a); }
 MILLRACE_KERNEL float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x; }
 
@@ -54,7 +54,7 @@ MILLRACE_KERNEL float exp(float x) {
   p = p * r + 1.6666665459e-1F;
   p = p * r + 5.0000001201e-1F;
   const auto whole = static_cast<std::int32_t>(k);
-  const std::int32_t half = whole >> 1;  // in two factors, as 2^128 is no float32
+  const std::int32_t half = whole >> 1;  // two factors, since 2^128 overflows float32
   const float result = (p * r * r + r + 1.0F) * detail::power_of_two(half) * detail::power_of_two(whole - half);
   const float far = x > most ? __builtin_inff() : 0.0F;
   return x > most || x < least ? far : x != x ? x : result;
@@ -97,7 +97,7 @@ MILLRACE_KERNEL float log1p(float x) {
 #if defined(__CUDA_ARCH__)
   return log1pf(x);
 #else
-  const float u = 1.0F + x;  // what rounding took from x comes back as a factor (Kahan)
+  const float u = 1.0F + x;  // the rounding error of x returns as a factor (Kahan)
   const float corrected = log(u) * (x / (u - 1.0F));
   return u == 1.0F ? x : u < __builtin_inff() ? corrected : u;
 #endif

@@ -1,5 +1,5 @@
-// Sums of what a loss writes for each place, as elements (kernel.h). Chunks depend on the number of places alone, so results do
-// not depend on threads or devices.
+// Elements (kernel.h) that sum a loss's values over places. Chunks depend on the number of places alone, so results do not depend
+// on threads or devices.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace millrace {
 inline constexpr std::int64_t kChunkOfPlaces = 4096;
 constexpr std::int64_t chunks_of_places(std::int64_t places) { return (places + kChunkOfPlaces - 1) / kChunkOfPlaces; }
 
-// One chunk of one figure.
+// Sums one chunk of one figure.
 struct SumPlaces {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
@@ -35,7 +35,7 @@ struct SumPlaces {
   std::vector<MemoryUse> uses() const;
 };
 
-// The chunks of one sum.
+// Adds the chunks of one sum.
 struct JoinSums {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 32;
@@ -55,8 +55,8 @@ struct JoinSums {
   std::vector<MemoryUse> uses() const;
 };
 
-// How many places of one chunk have each pair of classes. Places whose class is -1 count nowhere. Counts are exact in any order,
-// so chunks may be as large as the memory for their pairs asks for.
+// Counts the places of one chunk for each pair of classes. Places with class -1 are not counted. Counts are exact in any order,
+// so chunks may be as large as memory for their pairs allows.
 struct CountPairs {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
@@ -77,7 +77,7 @@ struct CountPairs {
       }
       return;
     }
-    // A lane takes some pairs and looks at all places, so that no two write the same number.
+    // Each lane takes some pairs and scans all places, so that no two write the same number.
     for (std::int64_t pair = group.lane(); pair < number * number; pair += group.size()) {
       const auto of = static_cast<float>(pair / number), as = static_cast<float>(pair % number);
       std::int64_t count = 0;
@@ -93,8 +93,8 @@ struct CountPairs {
   }
 };
 
-// Weights of samples by class: what belongs to it, what was predicted as it, and both. Of a mixed image the label with the larger
-// share counts, as in LabelledRow. A group has as many classes as threads, so that no two write the same number.
+// Weights of samples by class: those that belong to it, those predicted as it, and both. For a mixed image the label with the
+// larger share counts, as in LabelledRow. A group has as many classes as threads, so that no two write the same number.
 struct AddClasses {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
@@ -108,7 +108,7 @@ struct AddClasses {
   MILLRACE_KERNEL void operator()(const Group& group, std::int64_t i) const {
     const std::int64_t begin = i * kThreads, end = classes - begin < kThreads ? classes : begin + kThreads;
     for (std::int64_t first = begin + group.lane(); first < end; first += group.size()) {
-      const std::int64_t last = group.size() == 1 ? end : first + 1;  // a thread alone looks once for all classes
+      const std::int64_t last = group.size() == 1 ? end : first + 1;  // a single thread scans once for all classes
       for (std::int64_t c = first; c < last; ++c) totals[c] = totals[classes + c] = totals[2 * classes + c] = 0;
       for (std::int64_t sample = 0; sample < samples; ++sample) add(sample, first, last);
       if (group.size() == 1) return;
@@ -119,7 +119,7 @@ struct AddClasses {
  private:
   MILLRACE_KERNEL void add(std::int64_t sample, std::int64_t first, std::int64_t last) const {
     const auto weight = static_cast<double>(weights[sample]);
-    if (weight == 0) return;  // its labels may be anything
+    if (weight == 0) return;  // its labels are undefined
     const auto of = static_cast<std::int64_t>(shares[sample] < 0.5F ? second_labels[sample] : labels[sample]);
     const auto as = static_cast<std::int64_t>(predicted[sample]);
     if (of >= first && of < last) totals[of] += weight;
@@ -130,7 +130,7 @@ struct AddClasses {
 
 }  // namespace millrace
 
-// Lists the kernels of a loss for nvcc, as MILLRACE_KERNELS does, and what adds up their figures.
+// Lists the kernels of a loss for nvcc, as MILLRACE_KERNELS does, with those that sum its figures.
 #define MILLRACE_LOSS_KERNELS(...) \
   MILLRACE_KERNELS(__VA_ARGS__)    \
   MILLRACE_ELEMENTS(::millrace::SumPlaces, ::millrace::JoinSums, ::millrace::CountPairs, \

@@ -1,4 +1,4 @@
-// What is computed around the products that make a matrix orthogonal (orthogonalise.h), for every device.
+// Elements for the steps around the matrix products of orthogonalise.h, for every device.
 #pragma once
 
 #include <math.h>
@@ -11,12 +11,12 @@
 
 namespace millrace {
 
-// X from directions, a pack of a row at a time.
+// Loads X from directions, one pack of a row at a time.
 template <class T>
 struct LoadMatrix {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "load matrix";
-  const float* from = nullptr;       // (rows, columns)
+  const float* from = nullptr;       // of the directions
   const Squares* squares = nullptr;  // of them
   T* x = nullptr;                    // (height, width)
   std::int64_t rows = 0, columns = 0, height = 0, width = 0;
@@ -41,7 +41,7 @@ struct LoadMatrix {
   }
 };
 
-// square = a I + b gram + c square, of (height, height).
+// square = a I + b gram + c square, all (height, height).
 template <class T>
 struct MatrixPolynomial {
   static constexpr Form kForm = Form::each;
@@ -68,13 +68,13 @@ struct MatrixPolynomial {
   }
 };
 
-// Directions from X, a pack of their memory at a time; after the last element, zeros.
+// Stores X as directions, one pack of memory at a time, with zeros after the last element.
 template <class T>
 struct StoreMatrix {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "store matrix";
   const T* x = nullptr;  // (height, width)
-  float* to = nullptr;   // (rows, columns), to whole packs
+  float* to = nullptr;   // (rows, columns), in whole packs
   std::int64_t rows = 0, columns = 0, height = 0, width = 0;
 
   std::int64_t size() const { return (rows * columns + kUpdatePack - 1) / kUpdatePack; }

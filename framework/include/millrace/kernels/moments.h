@@ -1,4 +1,4 @@
-// Running means of a gradient and of its square, which the kernels of Adam's family share (Kingma and Ba, arXiv 1412.6980). The
+// Running means of a gradient and of its square, shared by kernels of Adam's family (Kingma and Ba, arXiv 1412.6980). The
 // optimizer's half is in moments_optimizer.h.
 #pragma once
 

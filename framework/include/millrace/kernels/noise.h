@@ -1,4 +1,4 @@
-// Gaussian noise that devices add to an image as they read it (AugmentationRecord::noise), a kernel's half: the same on every
+// Gaussian noise that devices add to an image as they read it (AugmentationRecord::noise): the kernel's half, identical on every
 // device.
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace millrace {
 
-// A 32-bit word of a word: every bit of the one depends on every bit of the other.
+// Mixes a 32-bit word: every bit of the result depends on every bit of the input.
 MILLRACE_KERNEL std::uint32_t mixed_bits(std::uint32_t x) {
   x = (x ^ (x >> 16)) * 0x7FEB352DU;
   x = (x ^ (x >> 15)) * 0x846CA68BU;
   return x ^ (x >> 16);
 }
 
-// The normal deviate of a place, by the seed: mean 0, deviation 1, none beyond 5.2. sqrt(2) times the inverse of erf, which is
-// the single precision one of Giles, "Approximating the erfinv function" (GPU Computing Gems, Jade Edition, 2011).
+// The normal deviate of `place` for `seed`: mean 0, standard deviation 1, at most 5.2 in magnitude. Computes sqrt(2) times the
+// inverse of erf in single precision, after Giles, "Approximating the erfinv function" (GPU Computing Gems, Jade Edition, 2011).
 MILLRACE_KERNEL float normal_deviate(std::uint32_t seed, std::uint32_t place) {
-  const std::uint32_t bits = mixed_bits(mixed_bits(seed) ^ (place * 0x9E3779B9U)) >> 9;  // 23 of them
+  const std::uint32_t bits = mixed_bits(mixed_bits(seed) ^ (place * 0x9E3779B9U)) >> 9;  // 23 bits
   const float x = static_cast<float>(2 * bits + 1) * 0x1p-23F - 1;                       // in (-1, 1), exact
   float w = -math::log((1 - x) * (1 + x)), p = 0;
   if (w < 5) {

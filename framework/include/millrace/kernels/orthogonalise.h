@@ -1,7 +1,7 @@
-// Matrices that are made nearly orthogonal, for optimizers of scope `matrix`: what all backends share. A backend brings memory
-// and multiplies matrices.
+// Makes matrices nearly orthogonal, for optimizers of scope `matrix`: the part that all backends share. Backends supply memory
+// and matrix products.
 //
-// Rows and columns may stand in any order, and there may be more of them that are zero: the result is permuted and padded alike.
+// Rows and columns may be permuted and padded with zeros: the result is permuted and padded likewise.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace millrace {
 
-// X = D / (|D| + epsilon), transposed where D has more rows than columns; then `steps` times
+// X = D / (|D| + epsilon), transposed if D has more rows than columns; then `steps` times
 //   A = X X^T;  X = (a I + b A + c A A) X
 // With these coefficients five steps bring most singular values between 0.7 and 1.2 (Keller Jordan,
 // kellerjordan.github.io/posts/muon).
@@ -24,7 +24,7 @@ struct NewtonSchulz {
   float epsilon = 1e-7F;
 };
 
-// A matrix of directions in memory, rows without gaps, and the X that is made of it: both extents are whole packs.
+// A matrix of directions in memory, with contiguous rows, and the X made from it, whose extents are multiples of whole packs.
 struct MatrixShape {
   std::int64_t rows = 0, columns = 0;
 
@@ -38,7 +38,7 @@ struct MatrixShape {
 
 // ---- The steps ----
 
-// Memory to work in, aligned to 32 bytes.
+// Workspace, aligned to 32 bytes.
 template <class T>
 struct MatrixMemory {
   T *x = nullptr, *next = nullptr;       // (height, width)
@@ -55,9 +55,9 @@ struct MatrixMemory {
   }
 };
 
-// Makes `matrix` (rows, columns) orthogonal in place. `run(kernel, element)` computes an element, `products` multiplies:
+// Makes `matrix` (rows, columns) orthogonal in place. `run(kernel, element)` runs an element; `products` multiplies:
 //   products.gram(x, gram)             gram = x x^T
-//   products.square(gram, square)      square = gram gram, which is symmetric
+//   products.square(gram, square)      square = gram gram, symmetric
 //   products.apply(square, x, next)    next = square x
 template <class T, class Run, class Products>
 void orthogonalise(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how,

@@ -1,4 +1,4 @@
-// How a layer is written once and computed everywhere: kernels of values, and the order in which they are computed.
+// Portable layers, written once for all devices: kernels of values, and the order of their calls.
 //
 //   struct Slope {  // y = x for x > 0, else slope * x
 //     float slope;
@@ -9,22 +9,22 @@
 //   void forward(Pass& pass) const override { pass.each(Slope{slope_}, pass.in(), pass.out()); }
 //
 // Four forms of kernel:
-//   each   float operator()(float, ...) const: one value from the values of the same element of what is read.
+//   each   float operator()(float, ...) const: one value from the values of the same element in the tensors read.
 //   row    static constexpr int kReads, kWrites; template <class Row> void operator()(Row& row) const: the channels of one
 //          place. row.in(i, c), row.out(i, c, value), row.channels(); row.each(f) calls f(c) for every channel, in any order;
 //          row.sum(f) and row.largest(f) join f(c) over the channels, a sum in the type that f returns; row.place_in(i) and
-//          row.place_out(i, value) for tensors with one number a place. A channel is written once, after all that is read of it.
-//   sum    static constexpr bool kSum = true; float operator()(float, ...) const: a term. The result has fewer places than what
-//          is read: terms are added over all places that share a result, in an order that depends on the extents alone.
+//          row.place_out(i, value) for tensors with one number per place. A channel is written once, after all reads of it.
+//   sum    static constexpr bool kSum = true; float operator()(float, ...) const: a term. The result has fewer places than the
+//          tensors read: terms are added over all places that share a result, in an order that depends on extents alone.
 //   gather static constexpr bool kGather = true; static constexpr int kReads; template <class From>
 //          auto operator()(const From& from, std::int32_t y, std::int32_t x) const: row y and column x of the result, as a
-//          function of the channel. from(i, y, x) is such a function of the i-th tensor that is read, at the same image;
-//          from(i, c, y, x) is one value, for places that depend on the channel. from.channels(i), height(i) and width(i) are
-//          extents, within which the kernel keeps. A vector is a map of 1 x 1. So `return from(0, y + 1, x);` shifts. Take
-//          `auto c` where it is passed on as it came, and divide it by a Divider (divider.h): then channels are computed
+//          function of the channel. from(i, y, x) is the same function for the i-th tensor read, in the same image;
+//          from(i, c, y, x) is one value, for places that depend on the channel. from.channels(i), height(i) and width(i) are the
+//          extents, which the kernel must respect. A vector is a map of 1 x 1. So `return from(0, y + 1, x);` shifts. Take
+//          `auto c` if it is passed on unchanged, and divide it by a Divider (divider.h): then channels are computed
 //          together. A gather takes a layer's inputs, outputs and their gradients, of any shapes.
-// Other forms: what is read may have fewer places than what is computed: a vector (C) beside a map (C, H, W) counts for every
-// pixel, a parameter (C) also for every sample.
+// In the other forms, a tensor read may have fewer places than the result: a vector (C) read with a map (C, H, W) applies to
+// every pixel, a parameter (C) also to every sample.
 #pragma once
 
 #include <array>
@@ -48,8 +48,8 @@ struct PassTensor {
   // clang-format off
   enum class Kind {
     input, output, d_input, d_output,
-    parameter, d_parameter, places,                                             // of a layer
-    weight, label, second_label, share, target, constant, figure, predicted, map, total     // of a loss
+    parameter, d_parameter, places,                                                      // for layers
+    weight, label, second_label, share, target, constant, figure, predicted, map, total  // for losses
   };
   // clang-format on
   Kind kind = Kind::input;
@@ -71,7 +71,7 @@ const PortableKernel& portable_kernel();
 // A list of calls, each over some tensors.
 class PassCalls {
  public:
-  // The last tensor is written.
+  // The last tensor is the result.
   template <class F, std::same_as<PassTensor>... T>
   void each(const F& kernel, T... tensors) {
     call(portable_kernel<F>(), &kernel, sizeof(F), {tensors...}, 1);
@@ -96,7 +96,7 @@ class PassCalls {
   }
 
   const std::vector<PassCall>& calls() const { return calls_; }
-  int count(PassTensor::Kind kind) const;  // 1 + the largest index of this kind; 0: no call has one
+  int count(PassTensor::Kind kind) const;  // 1 + the largest index of this kind; 0 if none is used
 
  protected:
   PassCalls() = default;
@@ -231,7 +231,7 @@ struct FirstRound {};
 template <class F>
 struct SecondRound {};
 
-// The functor's name as the compiler writes it.
+// The functor's name as spelled by the compiler.
 template <class F>
 constexpr auto type_name() {
   constexpr std::string_view all = __PRETTY_FUNCTION__;

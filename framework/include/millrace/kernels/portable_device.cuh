@@ -26,7 +26,7 @@ MILLRACE_KERNEL std::int64_t channel_offset(const TensorView& view, std::int64_t
   return c / 16 * view.stride_block + c % 16;
 }
 
-// A place: sample and pixel. In 32 bits where they fit, as nearly always.
+// A place: sample and pixel. In 32 bits if they fit, as they nearly always do.
 struct Place {
   std::int64_t n, pixel;
   __device__ std::int64_t in(const TensorView& view) const { return n * view.stride_n + pixel * view.stride_pixel; }
@@ -37,7 +37,7 @@ __device__ inline Place place_of(std::int64_t i, std::int64_t pixels) {
   return {whole / by, whole % by};
 }
 
-// Whether eight channels of a place are one aligned word or two.
+// Whether eight channels of a place form one or two aligned words.
 MILLRACE_KERNEL bool has_packs(const TensorView& view) { return view.padded % kPack == 0 && view.stride_pixel % kPack == 0; }
 
 template <class T>
@@ -45,7 +45,7 @@ struct alignas(16) PackOf {
   T values[kPack];
 };
 
-// Channels [c, c + 8) of a place. After the last channel: anything.
+// Loads channels [c, c + 8) of a place. Values after the last channel are undefined.
 __device__ inline void load_pack(const TensorView& view, const Place& place, std::int64_t c, std::int64_t channels,
                                  float (&values)[kPack]) {
   const std::int64_t at = place.in(view);
@@ -106,7 +106,7 @@ constexpr std::size_t arity_of(float (F::*)(Floats...) const) {
   return sizeof...(Floats);
 }
 
-// What each thread, warp or group of one computes: the element protocol of kernel.h over a PortableElement.
+// The work of each thread, warp or group: the element protocol of kernel.h over a PortableElement.
 template <class F>
 struct EachOnDevice {
   static constexpr Form kForm = Form::each;
@@ -230,7 +230,7 @@ struct SumsOnDevice {
   }
 };
 
-// A channel of a group a thread: its chunks in order, in double.
+// One thread per channel of a group: adds its chunks in order, in double.
 struct FinishOnDevice {
   static constexpr Form kForm = Form::each;
   PortableElement element;
@@ -250,7 +250,7 @@ struct FinishOnDevice {
   }
 };
 
-// The channels of one place of a tensor that a gather reads.
+// The channels of one place in a tensor read by a gather.
 class PlaceOnDevice {
  public:
   __device__ PlaceOnDevice(const TensorView& view, std::int64_t at) : view_(view), at_(at) {}
@@ -263,7 +263,7 @@ class PlaceOnDevice {
   const std::int64_t at_;
 };
 
-// The tensors that a gather reads, at one image. Within an image, offsets fit in 32 bits.
+// The tensors read by a gather, for one image. Within an image, offsets fit in 32 bits.
 class FromOnDevice {
  public:
   __device__ FromOnDevice(const PortableElement& element, std::int64_t n) : element_(element), n_(n) {}
@@ -283,7 +283,7 @@ class FromOnDevice {
   const std::int64_t n_;
 };
 
-// Eight channels of a place of the result a thread.
+// One thread per eight channels of a place of the result.
 template <class F>
 struct GathersOnDevice {
   static constexpr Form kForm = Form::each;

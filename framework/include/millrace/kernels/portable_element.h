@@ -1,4 +1,4 @@
-// Portable kernels as backends see them: an author's functor and the tensors that it is computed over, as data.
+// Portable kernels as backends see them: an author's functor and its tensors, as data.
 //
 // A functor works on values only. The framework handles addresses, element types, layouts, padding and accumulation
 // (framework/compute on the host, portable_device.cuh on a GPU). All arithmetic is float32.
@@ -14,46 +14,46 @@
 namespace millrace {
 
 // One tensor: element (n, pixel, c) lies at data[n * stride_n + pixel * stride_pixel + c / 16 * stride_block + c % 16], where
-// pixel = y * width + x. A stride of 0 means the same values for all. Strides count elements. Owns nothing.
+// pixel = y * width + x. A stride of 0 repeats the same values. Strides count elements. Owns nothing.
 struct TensorView {
-  void* data = nullptr;  // null: of a row, what is written is lost
+  void* data = nullptr;  // null in a row: written values are discarded
   std::int64_t stride_n = 0, stride_pixel = 0, stride_block = 16;
   std::int64_t padded = 0;                           // channels of a place in memory; zeros are written after the last one
   DataType type = DataType::f32;                     // f32 or bf16
   bool by_channel = true;                            // false: one number for all channels of a place
-  bool add = false;                                  // when written: added to what is there
-  std::int32_t channels = 0, height = 1, width = 1;  // of one image; only a gather reads them
+  bool add = false;                                  // add to the present values when writing
+  std::int32_t channels = 0, height = 1, width = 1;  // of one image; read only by a gather
 };
 
 enum class PortableForm {
   each,    // one value from values
-  row,     // the channels of one place
+  row,     // all channels of one place
   sum,     // by channel, the sum of one term over places
   gather,  // one value from any values of the same image
 };
 
 struct PortableKernel;
 
-// One call of a kernel. A sum is computed in two rounds, each an element of its own: first each chunk of places into `partial`,
-// then the chunks, in order and in double, into the tensor that is written.
+// One call of a kernel. A sum runs in two rounds, each an element of its own: first each chunk of places into `partial`, then the
+// chunks, in order and in double, into the result.
 struct PortableElement {
-  static constexpr int kMostTensors = 13;  // of losses of labels
+  static constexpr int kMostTensors = 13;  // reached by losses with labels
   static constexpr std::size_t kMostBytes = 64;
 
   const PortableKernel* kernel = nullptr;  // host memory
   alignas(8) std::array<std::byte, kMostBytes> functor{};
-  std::int64_t n = 0, pixels = 0, channels = 0;  // of a gather: of what is written
+  std::int64_t n = 0, pixels = 0, channels = 0;  // for a gather: those of the result
   std::int32_t reads = 0, writes = 0;
-  double divisor = 1;  // of a loss: what the sum of weighted losses is divided by; changes from call to call
-  std::array<TensorView, kMostTensors> tensors{};  // what is read, then what is written
-  float* partial = nullptr;                        // of a sum: (groups, chunks, channels)
-  bool by_sample = false;                          // of a sum: one result for each sample; otherwise one for all
+  double divisor = 1;                              // for a loss: divides the sum of weighted losses; changes from call to call
+  std::array<TensorView, kMostTensors> tensors{};  // tensors read, then tensors written
+  float* partial = nullptr;                        // for a sum: (groups, chunks, channels)
+  bool by_sample = false;                          // for a sum: one result per sample; otherwise one for all
 
   const TensorView& written(int index) const { return tensors[static_cast<std::size_t>(reads + index)]; }
 
-  // How a sum is divided. These depend on the extents alone, so that results do not depend on threads or devices.
+  // The division of a sum. It depends on the extents alone, so that results do not depend on threads or devices.
   MILLRACE_KERNEL std::int64_t groups() const { return by_sample ? n : 1; }
-  MILLRACE_KERNEL std::int64_t rows() const { return by_sample ? pixels : n * pixels; }  // of a group
+  MILLRACE_KERNEL std::int64_t rows() const { return by_sample ? pixels : n * pixels; }  // in a group
   MILLRACE_KERNEL std::int64_t chunk_rows() const {
     const std::int64_t wanted = (rows() + 63) / 64;
     return wanted < 32 ? 32 : wanted < 512 ? wanted : 512;
@@ -68,23 +68,23 @@ struct RowArrays {
   double divisor = 1;
   std::array<const float*, PortableElement::kMostTensors> in{};
   std::array<float*, PortableElement::kMostTensors> out{};
-  std::array<float, PortableElement::kMostTensors> place_in{};  // of tensors that are not by channel
+  std::array<float, PortableElement::kMostTensors> place_in{};  // for tensors that are not by channel
   std::array<float, PortableElement::kMostTensors> place_out{};
 };
 
-// What a gather computes at once on the host: some channels of neighbouring places of one image.
+// The unit of a gather on the host: some channels of neighbouring places of one image.
 struct GatherPatch {
   const PortableElement* element = nullptr;
   std::int64_t sample = 0;
-  std::int32_t first_pixel = 0, pixels = 0;      // of the result
-  std::int32_t first_channel = 0, channels = 0;  // where `in_blocks`: of one block of 16
-  bool in_blocks = false;                        // what is read may hold its blocks of channels apart, or be of several types
+  std::int32_t first_pixel = 0, pixels = 0;      // in the result
+  std::int32_t first_channel = 0, channels = 0;  // if `in_blocks`: within one block of 16
+  bool in_blocks = false;                        // tensors read may store channels in blocks, or have several types
 };
 
 struct PortableKernel {
   PortableForm form;
   int reads, writes;
-  // The functor over arrays in the host's memory, compiled for each instruction set. One of them, by form.
+  // The functor over arrays in host memory, compiled for each instruction set. Exactly one is set, by form.
   void (*each)(const void* functor, const float* const* in, float* out, std::int64_t count);
   void (*each_bf16)(const void* functor, const Bf16* const* in, Bf16* out, std::int64_t count);
   void (*row)(const void* functor, RowArrays& row);
@@ -92,10 +92,10 @@ struct PortableKernel {
   void (*sum)(const void* functor, const float* const* in, std::int64_t rows, std::int64_t channels, float* totals);
   // out[pixel * patch.channels + c] = the value of that place and channel of the patch
   void (*gather)(const GatherPatch& patch, float* out);
-  Kernel first, second;  // what is submitted; the second one of a sum alone
+  Kernel first, second;  // the kernels to submit; `second` for sums alone
 };
 
-// What Kernel asks of an element that holds a PortableElement.
+// The functions of Kernel for an element that holds a PortableElement.
 namespace portable {
 std::vector<MemoryUse> uses(const void* element);
 std::int64_t units(const void* element);

@@ -1,5 +1,5 @@
-// How kernels of form `gather` (portable.h) run on a processor. Types and layouts are chosen once for a patch. What a place needs
-// is computed once; the innermost loop is over its channels, which lie beside each other.
+// Runs kernels of form `gather` (portable.h) on a processor. Types and layouts are selected once per patch. Values for a place
+// are computed once; the innermost loop runs over its contiguous channels.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace millrace::detail {
 
-// A channel of the result in a layout of blocks: to kernels a number. Where one passes it on as it came, the loop knows that
-// neighbours are read.
+// A channel of the result in a blocked layout; kernels see a number. If a kernel passes it on unchanged, the loop can read
+// neighbours.
 struct BlockChannel {
   std::int32_t block, lane;
   MILLRACE_KERNEL operator std::int32_t() const { return 16 * block + lane; }  // NOLINT
@@ -21,7 +21,7 @@ struct BlockChannel {
 
 struct AnyType {};  // tensors of several types
 
-// A tensor that is read, at one image. Within an image, offsets fit in 32 bits; they count elements.
+// A tensor read, for one image. Within an image, offsets fit in 32 bits; they count elements.
 struct GatherSource {
   const std::byte* data = nullptr;
   std::int32_t stride_pixel = 0, stride_block = 16;
@@ -39,7 +39,7 @@ struct GatherSource {
         type(view.type) {}
 };
 
-// Elements from one place on. T: the type of the tensor.
+// Elements from one place on. T: the tensor's type.
 template <class T>
 struct GatherElements {
   const T* first;
@@ -58,7 +58,7 @@ struct GatherElements<AnyType> {
   }
 };
 
-// The channels of one place.
+// All channels of one place.
 template <class T, bool kBlocks>
 class HostPlace {
  public:
@@ -95,7 +95,7 @@ class HostFrom {
   MILLRACE_KERNEL HostPlace<T, kBlocks> operator()(int tensor, std::int32_t y, std::int32_t x) const {
     return {sources_[tensor], y, x};
   }
-  // One value. In 32 bits up to the address, so that places which depend on the channel become vectors too.
+  // One value. Computed in 32 bits up to the address, so that places which depend on the channel vectorise too.
   MILLRACE_KERNEL float operator()(int tensor, std::int32_t c, std::int32_t y, std::int32_t x) const {
     const GatherSource& source = sources_[tensor];
     const std::int32_t channel = kBlocks ? (c >> 4) * source.stride_block + (c & 15) : c;
@@ -109,7 +109,7 @@ class HostFrom {
 template <class F, class T, bool kBlocks>
 void gather_patch(const GatherPatch& given, float* out) {
   vectorised([&]() MILLRACE_INLINED {
-    // Copies: nothing that is written could change them.
+    // Copies, which writes cannot alias.
     const GatherPatch patch = given;
     const F f = *reinterpret_cast<const F*>(patch.element->functor.data());
     const HostFrom<T, kBlocks, F::kReads> from(*patch.element, patch.sample);
@@ -123,7 +123,7 @@ void gather_patch(const GatherPatch& given, float* out) {
         for (std::int32_t c = 0; c < channels; ++c) to[c] = value(first + c);
       } else if (channels == 16) {
 #pragma GCC ivdep
-#pragma GCC unroll 1  // else it is taken apart before it can become vectors
+#pragma GCC unroll 1  // otherwise unrolling prevents vectorisation
         for (std::int32_t lane = 0; lane < 16; ++lane) to[lane] = value(BlockChannel{first / 16, lane});
       } else {
         for (std::int32_t lane = 0; lane < channels; ++lane) to[lane] = value(BlockChannel{first / 16, lane});

@@ -1,5 +1,5 @@
-// How reduced states follow the gradient, for every device: the means of what a kernel's measure() says, over rows, over columns
-// and over whole parameters. Submitted before the elements are updated.
+// Updates reduced states from the gradient, for every device: means of a kernel's measure() over rows, over columns and over
+// whole parameters. Submitted before the elements are updated.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-// What measure() says of an element. Padding says 0.
+// A kernel's measure() of an element; 0 for padding.
 template <class K>
 MILLRACE_KERNEL double measured(const UpdateArguments& at, const K& kernel, const UpdateNumbers& n, int state,
                                 std::int64_t element) {
@@ -21,7 +21,7 @@ MILLRACE_KERNEL void reduce(const K& kernel, const UpdateNumbers& n, int state, 
   kept = kernel.reduced(n, state, static_cast<float>(mean), kept);
 }
 
-// How many elements the pack that begins at this column has in a row, and the sum of what all lanes have added up apart.
+// Number of elements in a row's pack that begins at this column, and the total of the sums that lanes keep separately.
 MILLRACE_KERNEL std::int64_t pack_length(const UpdateSegment& own, std::int64_t column) {
   return own.width - column < kUpdatePack ? own.width - column : kUpdatePack;
 }
@@ -32,12 +32,12 @@ MILLRACE_KERNEL double sum_of_lanes(const Group& group, const double (&parts)[kU
   return group.sum(sum);
 }
 
-// What they read and write. On the host.
+// Memory that they read and write. Host only.
 std::vector<MemoryUse> uses_of_reduction(const UpdateArguments& at, int state);
 std::vector<MemoryUse> uses_of_measures(const UpdateArguments& at);
 std::vector<MemoryUse> uses_of_measured_chunks(const UpdateArguments& at, int state);
 
-// One row. A lane adds up every eighth element of its packs apart, so that a processor's lane is as wide as its vectors.
+// One row. A lane sums every eighth element of its packs separately, so that on a processor a lane fills its vectors.
 template <class K>
 struct ReduceRow {
   static constexpr Form kForm = Form::groups;
@@ -97,7 +97,7 @@ struct ReduceColumns {
   std::vector<MemoryUse> uses() const { return uses_of_reduction(at, state); }
 };
 
-// A whole parameter comes in two steps, as its norms do: sums of chunks, then their sum.
+// A whole parameter takes two steps, as its norms do: sums of chunks, then their sum.
 template <class K>
 struct MeasureChunk {
   static constexpr Form kForm = Form::groups;

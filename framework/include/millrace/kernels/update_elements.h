@@ -1,5 +1,5 @@
-// What the framework makes of the kernel of an optimizer (update_kernel.h), for every device. For backends, which fill
-// UpdateArguments; Optimizer::update() submits the elements.
+// Elements made from an optimizer's kernel (update_kernel.h), for every device. For backends, which fill UpdateArguments;
+// Optimizer::update() submits the elements.
 #pragma once
 
 #include <math.h>
@@ -13,13 +13,13 @@ namespace millrace {
 struct UpdateNumbers {
   float rate = 0;   // learning rate times the parameter's factor
   float decay = 0;  // weight decay times the parameter's factor
-  // Euclidean norms of the parameter and of its gradient before this update, for optimizers of scope `parameter`; else 0. A
-  // kernel with direction() or before() gets the norm of what that returns, in place of the gradient's.
+  // Euclidean norms of the parameter and of its gradient before this update, for optimizers of scope `parameter`; else 0. For a
+  // kernel with direction() or before(), the gradient's norm is replaced by that of the returned direction.
   float value_norm = 0, gradient_norm = 0, direction_norm = 0;
-  float rows = 1, columns = 1;  // of the parameter as a matrix, as the network has it: (out, all others)
+  float rows = 1, columns = 1;  // of the parameter as a matrix in the network's layout: (out, all others)
 };
 
-// A kernel whose norms are known when it has said where it goes (update_kernel.h).
+// A kernel that needs the norm of its direction (update_kernel.h).
 template <class K>
 concept DirectedKernel = requires {
   &K::direction;
@@ -35,35 +35,35 @@ concept ReducingKernel = requires {
   &K::measure;
 };
 
-// What a state of an optimizer holds: one number for each element of the parameter; or, reduced, for each row or column of the
-// parameter as a matrix, or one for the whole.
+// Extent of an optimizer's state: one number per element of the parameter; or, reduced, one per row or column of the parameter as
+// a matrix, or one for the whole.
 enum class StateShape { element, rows, columns, scalar };
 
-// ---- What an update reads and writes ----
+// ---- Arguments of an update ----
 
-inline constexpr std::int64_t kUpdatePack = 8;    // elements that a thread of a device updates together: 32 bytes
+inline constexpr std::int64_t kUpdatePack = 8;    // elements that a device thread updates together: 32 bytes
 inline constexpr std::int64_t kNormChunk = 4096;  // packs whose squares are summed by one group of threads
 inline constexpr int kMostStates = 4;
 
 // One parameter within the arrays.
 struct UpdateSegment {
   std::int64_t begin = 0;        // its first pack; ascending, the first segment's is 0
-  std::int64_t first_chunk = 0;  // of its sums of squares, chunks_of_norms() each
+  std::int64_t first_chunk = 0;  // first of its sums of squares, chunks_of_norms() each
   float rate_factor = 1, decay = 0;
   std::int32_t rows = 1, columns = 1;  // as in UpdateNumbers
-  // For reduced states. Element (r, c) of the matrix in memory is element r * width + c of the segment, where a backend may have
-  // put columns in another order and zeros between them.
+  // For reduced states. Element (r, c) of the matrix in memory is element r * width + c of the segment; a backend may have
+  // permuted columns and put zeros between them.
   std::int64_t width = 1;
-  std::int64_t first_row = 0, first_column = 0;  // in states of rows and of columns; whole packs of columns
+  std::int64_t first_row = 0, first_column = 0;  // in states of rows and of columns; columns in whole packs
 };
 constexpr std::int64_t column_packs(std::int64_t width) { return (width + kUpdatePack - 1) / kUpdatePack; }
 constexpr std::int64_t chunks_of_norms(std::int64_t packs) { return (packs + kNormChunk - 1) / kNormChunk; }
 
 struct Squares {
-  double value = 0, gradient = 0;  // of kernels with direction() or before(): of what it returns, in place of the gradient
+  double value = 0, gradient = 0;  // for kernels with direction() or before(): `gradient` is that of the returned direction
 };
 
-// Arrays side by side, of whole packs, 32-byte aligned, disjoint. Padding holds zeros.
+// Parallel arrays of whole packs, 32-byte aligned, disjoint. Padding holds zeros.
 struct UpdateArguments {
   float* value = nullptr;
   const float* gradient = nullptr;
@@ -74,19 +74,19 @@ struct UpdateArguments {
   const UpdateSegment* segments = nullptr;  // they cover the arrays
   std::int32_t segment_count = 0;
   float learning_rate = 0;
-  const float* scale = nullptr;    // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
-  std::uint32_t* wrong = nullptr;  // becomes 1 when a gradient is not finite, else stays as it is; null: not checked
-  // For optimizers of scope `matrix`: Optimizer::directions() writes them, update() reads them in place of the gradient.
+  const float* scale = nullptr;    // multiplies the gradient, such as a clip factor; 0: nothing is updated; null: 1
+  std::uint32_t* wrong = nullptr;  // set to 1 if a gradient is not finite; null: not checked
+  // For optimizers of scope `matrix`: Optimizer::directions() writes it, update() reads it instead of the gradient.
   float* direction = nullptr;
-  std::int64_t rows = 0, column_packs = 0;  // of all segments, for optimizers with reduced states
+  std::int64_t rows = 0, column_packs = 0;  // over all segments, for optimizers with reduced states
   // For optimizers of scope `parameter` and `matrix`, and with reduced states; overwritten.
   Squares* partial_squares = nullptr;  // one for each chunk of all segments
   Squares* squares = nullptr;          // one for each segment
-  std::int64_t chunks = 0;             // of all segments
+  std::int64_t chunks = 0;             // over all segments
 };
 
 MILLRACE_KERNEL bool is_finite(float value) { return value - value == 0; }
-// Several threads may do so at once.
+// Safe to call from several threads at once.
 MILLRACE_KERNEL void mark_wrong(std::uint32_t* wrong) {
 #ifdef __CUDA_ARCH__
   *wrong = 1;
@@ -165,8 +165,8 @@ MILLRACE_KERNEL void look_at(const UpdatePack<float>& gradient, std::uint32_t* w
   if (!finite) mark_wrong(wrong);
 }
 
-// Elements [first, first + count) of a state as the elements of the parameter see it; `first` counts from the arrays' begin, and
-// all are of one segment. Padding after the last row has no state: it reads as 0.
+// Loads elements [first, first + count) of a state in the order of the parameter's elements; `first` counts from the start of the
+// arrays, and all belong to one segment. Padding after the last row has no state and reads as 0.
 MILLRACE_KERNEL void load_state(const UpdateArguments& at, std::int32_t segment, int s, std::int64_t first, std::int64_t count,
                                 float* values) {
   const UpdateSegment& own = at.segments[segment];
@@ -199,7 +199,7 @@ MILLRACE_KERNEL UpdatePack<float> state_pack(const UpdateArguments& at, std::int
   }
   return pack;
 }
-// Reduced states have changed before the elements are updated.
+// Reduced states are updated before the elements.
 template <class K>
 MILLRACE_KERNEL bool is_stored(const UpdateArguments& at, int s) {
   return at.states[s] != nullptr && (!ReducingKernel<K> || at.shapes[s] == StateShape::element);
@@ -240,7 +240,7 @@ struct UpdateElement {
   std::vector<MemoryUse> uses() const;
 };
 
-// What is to become orthogonal, of one pack: at.direction, with the states that before() changes.
+// Computes the directions of one pack, at.direction, with the states that before() changes.
 template <class K>
 struct DirectionElement {
   static constexpr Form kForm = Form::each;
@@ -273,8 +273,8 @@ struct DirectionElement {
   std::vector<MemoryUse> uses() const;
 };
 
-// Sums the squares of one chunk of values and of what `beside` has for them, in double, in an order that depends on the segments
-// alone. beside.pack(i, segment, values of pack i) -> UpdatePack<float>.
+// Sums the squares of one chunk of values and of their counterparts from `beside`, in double, in an order that depends on the
+// segments alone. beside.pack(i, segment, values of pack i) -> UpdatePack<float>.
 template <class Beside, class Group>
 MILLRACE_KERNEL void sum_squares(const UpdateArguments& at, const Beside& beside, const Group& group, std::int64_t chunk) {
   const std::int32_t segment = segment_of(at, &UpdateSegment::first_chunk, chunk);
@@ -313,7 +313,7 @@ struct SquaresOfChunk {
   std::vector<MemoryUse> uses() const;
 };
 
-// The squares of one chunk of values and directions. States are read and not changed.
+// The squares of one chunk of values and directions. Does not change states.
 template <class K>
 struct SquaresOfDirections {
   static constexpr Form kForm = Form::groups;
@@ -365,7 +365,7 @@ struct SquaresOfSegment {
   std::vector<MemoryUse> uses() const;
 };
 
-// What they read and write. On the host.
+// Memory that they read and write. Host only.
 std::vector<MemoryUse> uses_of_update(const UpdateArguments& at);
 template <class K>
 std::vector<MemoryUse> UpdateElement<K>::uses() const {
@@ -382,7 +382,7 @@ std::vector<MemoryUse> SquaresOfDirections<K>::uses() const {
   return uses_of_directions(at);
 }
 
-// What sums the squares of a chunk for an optimizer of scope `parameter`.
+// Selects the element that sums the squares of a chunk for an optimizer of scope `parameter`.
 template <class K>
 struct SquaresOf {
   using Element = SquaresOfChunk;

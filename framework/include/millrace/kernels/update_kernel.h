@@ -1,4 +1,4 @@
-// Kernels of optimizers: what an author writes. See optimizer.h for a whole optimizer.
+// Kernels of optimizers, for their authors. See optimizer.h for a complete optimizer.
 //
 //   struct HeavyBallKernel {
 //     static constexpr int kStates = 1;
@@ -10,32 +10,31 @@
 //   };
 //   MILLRACE_UPDATE_KERNEL(HeavyBallKernel)
 //
-// At a rate of 0 a value does not move: a parameter that no longer learns may be left out.
+// At a rate of 0 the value must not change: parameters that no longer learn may be skipped.
 //
-// A kernel sees one value with its gradient and its states, and never an address. It is trivially copyable and calls only
-// functions marked MILLRACE_KERNEL and those of <math.h>. Where value, gradient and states are 0 the value must stay 0: layouts
-// have padding.
+// A kernel receives one value with its gradient and states, never an address. It is trivially copyable and calls only functions
+// marked MILLRACE_KERNEL and those of <math.h>. If value, gradient and states are 0, the value must stay 0: layouts have padding.
 //
 // A kernel of scope `parameter` may also have
 //   float direction(const UpdateNumbers& n, float gradient, float value, float (&states)[1]) const
-// which is asked before any value changes, with copies of the states and without norms. The kernel then gets the norm over the
-// parameter of what it returned (direction_norm), as LAMB needs.
+// which is called before any value changes, with copies of the states and without norms. The kernel then receives the norm of
+// these directions over the parameter (direction_norm), as LAMB needs.
 //
 // A kernel of scope `matrix` has
 //   float before(const UpdateNumbers& n, float gradient, float value, float (&states)[1]) const
-// which changes the states and returns the value's direction. Directions of a parameter, a matrix of (out, all others), are made
-// orthogonal (orthogonalise.h), and operator() gets the result in place of the gradient.
+// which changes the states and returns the value's direction. The directions of a parameter, a matrix (out, all others), are made
+// orthogonal (orthogonalise.h), and operator() receives the result instead of the gradient.
 //
 // A state that the optimizer does not keep with its parameters (OptimizerDescription::state) reads as 0; writes are dropped.
 //
-// States are of elements, unless the optimizer says rows, columns or scalar: such a state is *reduced*, with one number for each
-// row or column of the parameter as a matrix of (out, all others), or one for the whole. A vector is a matrix of one column. A
-// kernel of an optimizer with reduced states has
+// States have one number per element, unless the optimizer declares rows, columns or scalar: such a state is *reduced*, with one
+// number per row or column of the parameter as a matrix (out, all others), or one for the whole. A vector is a matrix of one
+// column. A kernel of an optimizer with reduced states has
 //   float measure(const UpdateNumbers& n, int state, float gradient, float value) const
 //   float reduced(const UpdateNumbers& n, int state, float mean, float before) const
-// Before any element is updated, the mean of measure() over a row, a column or the whole goes to reduced(), which returns the
-// state from now on. `state` is its index. operator() and direction() read it at each element; writes are dropped. measure() is 0
-// where value and gradient are 0. Norms are not known to these two functions. (Adafactor: rows and columns; NovoGrad: scalar.)
+// Before any element is updated, reduced() receives the mean of measure() over a row, a column or the whole, and returns the new
+// state. `state` is its index. operator() and direction() read it at each element; writes are dropped. measure() must be 0 if
+// value and gradient are 0. Norms are not available to these two functions. (Adafactor: rows and columns; NovoGrad: scalar.)
 #pragma once
 
 #include <math.h>
@@ -45,8 +44,8 @@
 #include "millrace/kernels/state_elements.h"
 #include "millrace/kernels/update_elements.h"
 
-// Stands after a kernel in its header; MILLRACE_MATRIX_KERNEL after one of scope `matrix`, MILLRACE_REDUCING_KERNEL after one
-// with reduced states. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
+// Follows a kernel in its header; use MILLRACE_MATRIX_KERNEL for scope `matrix`, MILLRACE_REDUCING_KERNEL with reduced states.
+// nvcc compiles the kernel if KERNELS of millrace_add_plugin() lists the header.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_UPDATE_KERNEL(...)                                                                      \
   MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOf<__VA_ARGS__>::Element, \

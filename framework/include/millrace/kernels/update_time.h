@@ -1,5 +1,5 @@
-// What the numbers of an optimizer may depend on besides its parameters. Bits of a run that resumes are the same, because all
-// of it follows from the step and from a checkpoint.
+// Inputs to an optimizer's numbers besides its parameters. All of them follow from the step and from a checkpoint, so a resumed
+// run has the same bits.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 namespace millrace {
 
 struct UpdateTime {
-  std::uint64_t updates_done = 0;       // since the states had their initial values
+  std::uint64_t updates_done = 0;       // since the states were initialised
   double learning_rate = 0;             // the schedule's; a parameter's factor multiplies it
-  double progress = 0;                  // share of the run's steps that are done, from 0 to 1
-  std::optional<double> momentum = {};  // the schedule's; nothing: the optimizer's own
+  double progress = 0;                  // share of the run's steps done, from 0 to 1
+  std::optional<double> momentum = {};  // the schedule's; empty: the optimizer's own
 };
 
 }  // namespace millrace

@@ -1,23 +1,25 @@
-// Loops compiled for the instruction sets that processors differ in.
+// Compiles loops for several instruction sets.
 //
 //   vectorised([&]() MILLRACE_INLINED {
 //     for (std::int64_t i = 0; i < count; ++i) y[i] = kernel(x[i]);
 //   });
 //
 // The body is compiled once for each instruction set, together with every MILLRACE_KERNEL function and MILLRACE_INLINED lambda
-// that it calls. Compile with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with
-// them the loops become vectors.
+// that it calls. Compile with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: the loops then
+// vectorise.
 #pragma once
 
 #define MILLRACE_INLINED __attribute__((always_inline))
 
 namespace millrace {
 
-enum class InstructionSet { plain, avx2, avx512, avx512_bf16 };  // the last one: vectorised() as for avx512; see bf16_each.h
+// With avx512_bf16, vectorised() behaves as for avx512; see bf16_each.h.
+enum class InstructionSet { plain, avx2, avx512, avx512_bf16 };
 
-// What vectorised() chooses: the best that this processor has, or less where use_instruction_set() said so.
+// The set that vectorised() uses: the best of this processor, or the one set by use_instruction_set().
 InstructionSet instruction_set();
-// For tests and benchmarks. Returns false, and changes nothing, when the processor does not have it. Not while kernels run.
+// For tests and benchmarks. Returns false, changing nothing, if the processor does not support the set. REQUIRES: no kernels are
+// running.
 bool use_instruction_set(InstructionSet set);
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

@@ -1,5 +1,5 @@
-// Kernels that move a map by some rows and columns: cutting a window out, and zeros around a map. Each is the other's gradient.
-// The header of a layer that uses them lists them with MILLRACE_KERNELS.
+// Kernels that move a map by some rows and columns: cropping a window, and padding a map with zeros. Each is the other's
+// gradient. The header of a layer that uses them lists them with MILLRACE_KERNELS.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CutWindow {
   }
 };
 
-// All values, from row `top` and column `left` of the result on; zeros around them.
+// All values, placed at row `top` and column `left` of the result, with zeros around them.
 struct PlaceWindow {
   static constexpr bool kGather = true;
   static constexpr int kReads = 1;

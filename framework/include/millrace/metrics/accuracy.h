@@ -1,4 +1,4 @@
-// accuracy and top5 of images with one class each: figures of a loss, whose kernel counts what they are made of
+// Metrics accuracy and top5 for images with one class each; the loss's kernel counts their sums
 // (millrace/metrics/labelled_row.h).
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace millrace {
 
 struct Accuracy {
-  // Sums of a loss, after those of its value and weight. Of an image mixed of two, the label with the larger share counts.
+  // Sums of a loss, after those of its value and weight. For an image mixed from two, the label with the larger share counts.
   static constexpr int kCorrect = 2, kCorrect5 = 3, kImages = 4;
 
   static const std::vector<LossFigure>& figures();  // accuracy and top5

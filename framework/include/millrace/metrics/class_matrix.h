@@ -1,4 +1,4 @@
-// How often what belongs to each class was predicted as each class, and the figures made of that.
+// Counts of predictions by class, and metrics computed from them.
 #pragma once
 
 #include <cstddef>
@@ -14,36 +14,38 @@
 
 namespace millrace {
 
-// What belongs to each class, what was predicted as it, and both: pixels or images. A quotient of nothing is 0.
+// Numbers of pixels or images that belong to each class, that were predicted as it, and both. Quotients with a denominator of 0
+// are 0.
 //
-// Means are macro averages: mean_accuracy over the classes that occur, which is scikit-learn's balanced_accuracy_score; the others
-// over the classes that occur or are predicted, as scikit-learn's precision_score, f1_score and jaccard_score have them with
-// average="macro", zero_division=0. mean_accuracy, mean_iou and weighted_iou are the mean accuracy, mean IU and frequency weighted
-// IU of Long, Shelhamer and Darrell, "Fully convolutional networks for semantic segmentation", arXiv 1411.4038, section 5.
+// Means are macro averages: mean_accuracy over the classes that occur, which is scikit-learn's balanced_accuracy_score; the
+// others over the classes that occur or are predicted, like scikit-learn's precision_score, f1_score and jaccard_score with
+// average="macro", zero_division=0. mean_accuracy, mean_iou and weighted_iou are the mean accuracy, mean IU and frequency
+// weighted IU of Long, Shelhamer and Darrell, "Fully convolutional networks for semantic segmentation", arXiv 1411.4038, section
+// 5.
 class ClassTotals {
  public:
   explicit ClassTotals(std::span<const double> totals);  // by [kind][class]. REQUIRES: three kinds
 
   std::size_t classes() const { return totals_.size() / 3; }
-  double occurring(std::size_t c) const { return totals_[c]; }               // what belongs to the class
-  double predicted(std::size_t c) const { return totals_[classes() + c]; }   // what was predicted as it
-  double right(std::size_t c) const { return totals_[2 * classes() + c]; }   // both
-  double total() const;                                                      // of all classes
+  double occurring(std::size_t c) const { return totals_[c]; }              // belongs to the class
+  double predicted(std::size_t c) const { return totals_[classes() + c]; }  // predicted as the class
+  double right(std::size_t c) const { return totals_[2 * classes() + c]; }  // both
+  double total() const;                                                     // over all classes
 
-  // Figures of one class. Its accuracy is also called recall.
+  // Metrics of one class. Its accuracy is also called recall.
   double accuracy(std::size_t c) const { return quotient(right(c), occurring(c)); }
   double precision(std::size_t c) const { return quotient(right(c), predicted(c)); }
   double f1(std::size_t c) const { return quotient(2 * right(c), occurring(c) + predicted(c)); }
   double iou(std::size_t c) const { return quotient(right(c), occurring(c) + predicted(c) - right(c)); }
 
-  double accuracy() const;  // of all
+  double accuracy() const;  // over all
   double mean_accuracy() const;
   double mean_precision() const { return mean(&ClassTotals::precision); }
   double mean_f1() const { return mean(&ClassTotals::f1); }
   double mean_iou() const { return mean(&ClassTotals::iou); }
-  double weighted_iou() const;  // by how often each class occurs
+  double weighted_iou() const;  // weighted by the frequency of each class
 
-  // The class as which everything was predicted, though several occur; classes(): there is none.
+  // The single class predicted everywhere although several occur; classes() if there is none.
   std::size_t only_predicted() const;
 
  protected:
@@ -56,7 +58,7 @@ class ClassTotals {
   std::vector<double> totals_;
 };
 
-// Counts by [class][predicted class]. A view; the counts are the caller's.
+// Counts by [class][predicted class]. A view; the caller owns the counts.
 class ClassMatrix : public ClassTotals {
  public:
   struct Cell {
@@ -65,22 +67,22 @@ class ClassMatrix : public ClassTotals {
   };
 
   explicit ClassMatrix(std::span<const double> counts);  // REQUIRES: a square number of counts
-  // A table of many classes, most pairs of which never occur. REQUIRES: cells sorted by `of`, then by `as`.
+  // A sparse table, for many classes whose pairs mostly never occur. REQUIRES: cells sorted by `of`, then by `as`.
   ClassMatrix(std::size_t classes, std::span<const Cell> cells);
 
   double count(std::size_t of, std::size_t as) const;
 
  private:
-  std::span<const double> counts_;  // empty: cells_ has them
+  std::span<const double> counts_;  // empty: see cells_
   std::span<const Cell> cells_;
 
   friend void append_confusion(std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names,
                                const std::function<void(std::string_view rows)>& write);
 };
 
-// Rows of CSV files (RFC 4180), each after `begin`: a row for each pair of classes, and one for each class. Classes without a
-// name are numbers. A share is that of the class's count. Of more than kMostWholeClasses, pairs that never occur are left out.
-// `write` gets the rows of a class after those of the one before.
+// Rows of CSV files (RFC 4180), each prefixed by `begin`: one for each pair of classes, and one for each class. Classes without a
+// name are written as numbers. Shares are relative to the class's count. With more than kMostWholeClasses classes, pairs that
+// never occur are left out. `write` receives the rows class by class.
 inline constexpr std::string_view kConfusionColumns = "class,predicted,count,share";
 inline constexpr std::string_view kClassColumns = "class,count,accuracy,precision,f1,iou";
 inline constexpr std::size_t kMostWholeClasses = 200;
@@ -88,8 +90,8 @@ void append_confusion(std::string_view begin, const ClassMatrix& matrix, const s
                       const std::function<void(std::string_view rows)>& write);
 void append_classes(std::string& csv, std::string_view begin, const ClassTotals& totals, const std::vector<std::string>& names);
 
-// The figures mean_accuracy, mean_precision and mean_f1 of a loss with a Table after kSums sums, `loss` and `weight` included:
-// ClassTotals, or ClassMatrix, which adds mean_iou and weighted_iou. D: a LossDescription.
+// Adds the metrics mean_accuracy, mean_precision and mean_f1 to a loss with a Table after kSums sums, including `loss` and
+// `weight`: ClassTotals, or ClassMatrix, which adds mean_iou and weighted_iou. D: a LossDescription.
 template <std::size_t kSums, class Table, class D>
 void describe_class_figures(D& d) {
   using Sums = std::span<const double>;

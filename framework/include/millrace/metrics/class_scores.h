@@ -1,4 +1,4 @@
-// What a network's outputs say of classes.
+// Interprets a network's outputs as scores of classes.
 //
 //   const ClassScores scores(predictions.result().row(sample), false);
 //   write(names[scores.predicted()], scores.probability(scores.predicted()));
@@ -13,14 +13,14 @@
 
 namespace millrace {
 
-// An output as classes are ranked by it: what is no number comes last.
+// Ranks classes by output, with NaN last.
 inline float rank_key(float output) { return std::isnan(output) ? -std::numeric_limits<float>::infinity() : output; }
 
-// The outputs for one image or pixel: probabilities, or else their softmax, in float64, is. The predicted class is the first of
-// the largest outputs.
+// Probabilities for one image or pixel: the outputs, or their softmax in float64. The predicted class is the first of the largest
+// outputs.
 class ClassScores {
  public:
-  // REQUIRES: there are outputs, which outlive this.
+  // REQUIRES: `outputs` is not empty and outlives this object.
   ClassScores(std::span<const float> outputs, bool probabilities);
 
   std::size_t predicted() const { return predicted_; }
@@ -31,13 +31,13 @@ class ClassScores {
   std::span<const float> outputs_;
   bool probabilities_;
   std::size_t predicted_;
-  double most_, sum_ = 0;  // the largest output, and exp(output - most) of all
+  double most_, sum_ = 0;  // the largest output, and the sum of exp(output - most)
 };
 
-// The predicted class of each pixel, as of ClassScores. Not thread-safe.
+// The predicted class of each pixel, as in ClassScores. Not thread-safe.
 class PixelClasses {
  public:
-  // `outputs`: (classes, pixels). They replace what `classes` has.
+  // `outputs`: (classes, pixels). Overwrites `classes`.
   void find(std::span<const float> outputs, std::size_t pixels, std::vector<std::uint8_t>& classes);
 
  private:

@@ -1,6 +1,5 @@
-// What losses of images with one class each share: weights of classes, mixed images, and their accuracy (accuracy.h) and that of
-// each class (class_matrix.h). The
-// kernel's half is in labelled_row.h.
+// The shared part of losses for images with one class each: class weights, mixed images, accuracy (accuracy.h) and metrics by
+// class (class_matrix.h). The kernel's half is in labelled_row.h.
 //
 //   class Hinge final : public LabelledLoss {
 //    public:
@@ -38,7 +37,7 @@ class LabelledLoss : public Loss {
  protected:
   explicit LabelledLoss(const Params& params) : weights_(params.class_weights) {}
 
-  // Sums, figures and `class_weights`. D: a LossDescription of parameters that derive from Params.
+  // Adds sums, metrics and `class_weights`. D: a LossDescription of parameters that derive from Params.
   template <class D>
   static void describe_labelled(D& d) {
     d.target(LossTarget::labels);
@@ -47,7 +46,7 @@ class LabelledLoss : public Loss {
     d.class_totals();
     describe_class_figures<Accuracy::kImages + 1, ClassTotals>(d);
   }
-  // One kernel that computes everything, on the tensors that labelled_row.h lists.
+  // Runs one kernel that computes everything, on the tensors listed in labelled_row.h.
   template <class Kernel>
   static void row(LossPass& pass, const Kernel& kernel) {
     pass.row(kernel, {pass.output(), pass.weight(), pass.label(), pass.second_label(), pass.share(), pass.constant()},

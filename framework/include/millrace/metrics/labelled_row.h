@@ -1,4 +1,4 @@
-// The kernel's half of labelled_loss.h. A kernel of a LabelledLoss has these tensors:
+// The kernel's half of labelled_loss.h. A LabelledLoss's kernel has these tensors:
 //   reads   0: output, 1: weight of the sample, 2: label, 3: second label, 4: share of the label, 5: weights of classes
 //   writes  0: gradient, 1: loss, 2: weight, 3: correct, 4: correct5, 5: images, 6: predicted class
 //
@@ -22,18 +22,18 @@
 namespace millrace {
 
 inline constexpr int kLabelledReads = 6, kLabelledWrites = 7;
-inline constexpr std::int32_t kCounted = 5;  // places of a sorted row in which a label is right: of the figure top5
+inline constexpr std::int32_t kCounted = 5;  // the metric top5: the label is among the first five of a sorted row
 
-// A place as a kernel sees it. Sums are in double, since a thousand classes are added up.
+// A place as a kernel sees it. Sums are in double, since they may have a thousand classes.
 template <class Row>
 struct LabelledRow {
   Row& row;
   double counts = 0;                   // the sample's weight
-  std::int64_t label = 0, second = 0;  // the same unless the image is mixed
-  double share = 1;                    // of `label`; the other label has the rest
+  std::int64_t label = 0, second = 0;  // equal unless the image is mixed
+  double share = 1;                    // share of `label`; the other label has the rest
 
   MILLRACE_KERNEL explicit LabelledRow(Row& of) : row(of), counts(static_cast<double>(of.place_in(1))) {
-    if (counts == 0) return;  // its labels may be anything
+    if (counts == 0) return;  // its labels are undefined
     share = static_cast<double>(row.place_in(4));
     label = static_cast<std::int64_t>(row.place_in(2));
     second = share < 1 ? static_cast<std::int64_t>(row.place_in(3)) : label;
@@ -51,14 +51,14 @@ struct LabelledRow {
   MILLRACE_KERNEL double mixed(double of_label, double of_second) const {
     return share < 1 ? share * of_label + (1 - share) * of_second : of_label;
   }
-  // The logarithm of the sum of exp(output): of the softmax, log p[c] = output(c) - log_total().
+  // The logarithm of the sum of exp(output); the softmax is log p[c] = output(c) - log_total().
   MILLRACE_KERNEL double log_total() const {
     const double largest = static_cast<double>(row.largest([&](auto c) { return row.in(0, c); }));
     return largest + log(row.sum([&](auto c) { return exp(output(c) - largest); }));
   }
-  MILLRACE_KERNEL double scale() const { return counts / row.divisor(); }  // of the gradient
+  MILLRACE_KERNEL double scale() const { return counts / row.divisor(); }  // for the gradient
 
-  // The sums. `loss`: with weights of classes, without the sample's.
+  // Writes the sums. `loss`: with class weights, without the sample's weight.
   MILLRACE_KERNEL void put(double loss) const {
     const auto images = static_cast<float>(counts);
     const std::int32_t before = rank();
@@ -76,7 +76,7 @@ struct LabelledRow {
 
  private:
   MILLRACE_KERNEL std::int64_t named() const { return share < 0.5 ? second : label; }
-  // The first of the largest outputs; -1 where one is NaN or infinite, as by rank().
+  // The first of the largest outputs; -1 if one is NaN or infinite, as in rank().
   MILLRACE_KERNEL float predicted() const {
     const float largest = row.largest([&](auto c) { return row.in(0, c); });
     return -row.largest([&](auto c) {
@@ -84,9 +84,9 @@ struct LabelledRow {
       return !(value <= FLT_MAX) ? 1.0F : value == largest ? -static_cast<float>(c) : -1e9F;
     });
   }
-  // How many outputs come before the label's when sorted from the largest; equal ones keep their order. One that is NaN or
-  // infinite puts the label after all places that count: a network that has diverged is right in no figure. Of a mixed image the
-  // label with the larger share counts, of equal ones the first.
+  // Number of outputs before the label's when sorted in descending order; equal outputs keep their order. If one is NaN or
+  // infinite, the label comes after all places that count: a diverged network scores 0 in all metrics. For a mixed image the
+  // label with the larger share counts, the first if equal.
   MILLRACE_KERNEL std::int32_t rank() const {
     const std::int64_t of = named();
     const float mine = row.in(0, of);

@@ -1,5 +1,5 @@
-// What losses of images of classes share: the figures accuracy, mean_accuracy, mean_precision,
-// mean_f1, mean_iou and weighted_iou. The kernel's half is in pixel_row.h.
+// The shared part of losses for images of classes: the metrics accuracy, mean_accuracy, mean_precision, mean_f1, mean_iou and
+// weighted_iou. The kernel's half is in pixel_row.h.
 //
 //   static void describe(LossDescription<Params>& d) {
 //     d.name("hinge").text("...").example("", {4, 6, 5});
@@ -15,9 +15,9 @@ namespace millrace {
 // Immutable and thread-safe.
 class PixelLoss : public Loss {
  protected:
-  static constexpr int kCorrect = 2, kPixels = 3;  // sums that a kernel writes, beside LossPass::predicted()
+  static constexpr int kCorrect = 2, kPixels = 3;  // sums that a kernel writes, in addition to LossPass::predicted()
 
-  // Sums and figures. D: a LossDescription.
+  // Adds sums and metrics. D: a LossDescription.
   template <class D>
   static void describe_pixels(D& d) {
     d.target(LossTarget::classes).sum("correct").sum("pixels").class_matrix();

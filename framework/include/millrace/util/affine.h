@@ -1,4 +1,4 @@
-// Images seen through affine maps (affine_map.h).
+// Warps images by affine maps (affine_map.h).
 #pragma once
 
 #include <array>
@@ -12,22 +12,22 @@
 namespace millrace {
 
 enum class Interpolation : std::uint8_t {
-  nearest,  // a half goes right and down
+  nearest,  // ties go right and down
   bilinear,
   bicubic,  // Keys' kernel with a = -1/2 ("Cubic convolution interpolation for digital image processing", 1981)
 };
 
-// What lies outside an image, as stages' parameters say it. `border` REQUIRES: one of "constant", "reflect", "edge". A fill has
-// one value for all channels or one for each of `channels` (0: not known); anything else, or beyond 0 ... 255: ErrorKind::usage.
+// Parses stages' parameters for the outside of an image. `border` REQUIRES: one of "constant", "reflect", "edge". A fill has one
+// value for all channels or one for each of `channels` (0: unknown); other fills, or values beyond 0 ... 255, throw
+// ErrorKind::usage.
 Border border_named(std::string_view border);
 std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels);
 
-// out(x, y) = image(to_source(x, y)). There is no antialiasing: where an image becomes much smaller, pixels are skipped.
-// Outside the image: with Border::constant a place beyond the area of the outermost pixels gives `fill`, and a place within it
-// sees edge pixels repeated. With Border::edge and Border::reflect the image continues that way.
-// unit: so many rows and columns make a pixel of the image that a target belongs to; Border::reflect mirrors both about the same
-// lines, the middles of that image's edge pixels.
-// nearest and bilinear are what Pillow's Image.transform(AFFINE) gives, to one grey level.
+// out(x, y) = image(to_source(x, y)). Without antialiasing: strong reductions skip pixels. Outside the image,
+// Border::constant gives `fill` beyond the area of the outermost pixels and repeats edge pixels within it; Border::edge and
+// Border::reflect continue the image. unit: rows and columns of a target per pixel of its image; Border::reflect mirrors both
+// about the same lines, the centres of that image's edge pixels. nearest and bilinear equal Pillow's Image.transform(AFFINE) to
+// one grey level.
 // REQUIRES: out.shape.channels == image.shape.channels <= 4; out is not the image; no extent is above 65,535, and `unit` divides
 // the image's.
 void warp_affine(const AffineMap& to_source, const ImageView& image, Interpolation interpolation, Border border,

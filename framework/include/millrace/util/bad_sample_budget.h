@@ -1,5 +1,5 @@
-// For stages that make batches: how many bad samples a run bears, so that a data set with more is refused before it trains, and
-// so that the ranks of a run count theirs together.
+// For stages that make batches: the number of bad samples that a run tolerates, so that worse data sets are refused before
+// training, and so that the ranks of a run add up their counts.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace millrace {
 
-// A Batcher implements this too, where it ends runs with too many.
+// A Batcher that ends runs with too many bad samples implements this too.
 class HasBadSampleBudget {
  public:
   virtual ~HasBadSampleBudget() = default;
 
-  // How many an epoch, or a pass of another graph, may have; 0: the first one ends the run.
+  // Bad samples allowed in an epoch, or in a pass of another graph; 0: the first one ends the run.
   virtual std::uint64_t bad_sample_budget() const = 0;
 
-  // The bad samples of this rank since the last call, for count_found() of every rank; "": there are none. Thread-safe, both.
+  // This rank's bad samples since the last call, for count_found() of every rank; "": none. Both are thread-safe.
   virtual std::string take_found() = 0;
-  // Throws Error(data) where those of all ranks are more than the budget.
+  // Throws Error(data) if all ranks together exceed the budget.
   virtual void count_found(std::string_view found) = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the network receives of a complete batch, and where its pixels come from.
+// The network's input from a complete batch, and the source of its pixels.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace millrace {
 
-// A hash of the slots in use as their records show them, targets, numbers, labels, shares and weights. The same whatever device
-// executes the records; executes them on the host, for comparing and not for speed.
+// A hash of the slots in use with their records executed, and of targets, numbers, labels, shares and weights. Independent of the
+// device. Executes the records on the host: for comparison, not for speed.
 std::uint64_t hash_of_input(const Batch& batch);
 
-// As seen_source() of a sample, for a slot; unknown for slots without weight.
+// Like seen_source() of a sample, for a slot; unknown for slots without weight.
 SourceMap seen_source(const Batch& batch, std::uint32_t slot);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// What the stage implements that counts samples into batches.
+// Implemented by the stage that collects samples into batches.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 
 namespace millrace {
 
-// How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
+// Size and number of batches, and the policy for bad samples. Part of the `batch` stage.
 struct BatchSpec {
-  std::uint32_t size = 0;     // global; 0: the run chooses the largest that its memory holds, as for the key `size` = "auto"
-  std::uint32_t buffers = 3;  // circulating batches: the bound of every data edge
-  // An epoch's incomplete last batch: left out; smaller; filled up with the epoch's first samples.
+  std::uint32_t size = 0;     // global; 0: the run chooses the largest that fits in memory, as for the key `size` = "auto"
+  std::uint32_t buffers = 3;  // circulating batches, which bound every data edge
+  // An epoch's incomplete last batch: dropped; kept smaller; filled with the epoch's first samples.
   enum class Last { drop, keep, wrap } last = Last::drop;
 
-  std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // of an epoch
+  std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // per epoch
     return (samples + (last == Last::drop ? 0 : global_size - 1)) / global_size;
   }
 };
 
-// A stage that counts samples into batches. A graph with a Source has exactly one; the framework makes the batches it asks for.
+// A stage that collects samples into batches. A graph with a Source has exactly one; the framework makes the batches.
 class Batcher : public Stage {
  public:
   virtual BatchSpec spec() const = 0;
 };
 
-// Makes `numbers` and `row_offsets` of the samples' rows, when every slot has arrived. REQUIRES: row_offsets.
+// Fills `numbers` and `row_offsets` from the samples' rows, once every slot has arrived. REQUIRES: row_offsets.
 void gather_rows(Batch& batch);
 
 }  // namespace millrace

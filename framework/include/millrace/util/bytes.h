@@ -1,4 +1,4 @@
-// Bytes, and numbers of bytes, as people write them.
+// Bytes and byte counts as text.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// "1048576", "500 MB", "1.5GB", "8 GiB": decimal and binary units up to tera; 0 when it is none of these.
+// "1048576", "500 MB", "1.5GB", "8 GiB": decimal and binary units up to tera; 0 for other texts.
 std::uint64_t parse_bytes(std::string_view text);
 
-std::string hex_text(std::span<const std::uint8_t> bytes);  // "0a1b": two digits for each
+std::string hex_text(std::span<const std::uint8_t> bytes);  // "0a1b": two digits per byte
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Where files are kept that can be had again: shared by all runs of a user.
+// The folder for files that can be fetched or made again, shared by all runs of a user.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// The folder `below`, such as "weights", in $MILLRACE_CACHE, else in $XDG_CACHE_HOME/millrace, else in ~/.cache/millrace.
-// Relative paths in these variables are passed over. Empty where there is none. Makes nothing.
+// The folder `below`, such as "weights", in $MILLRACE_CACHE, else in $XDG_CACHE_HOME/millrace, else in ~/.cache/millrace. Ignores
+// relative paths in these variables. Empty if there is none. Creates nothing.
 std::filesystem::path cache_folder(std::string_view below);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// For sources that keep what they have read of a file, such as its labels, and read the rest later.
+// For sources that keep part of a file in memory, such as its labels, and read the rest later.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 
 namespace millrace {
 
-// Notices that a file of so many samples is no longer the one that was listed, where nothing in a sample tells. The storage is
-// asked once for as many reads as the file has samples, and for a thousand at the latest. Thread-safe.
+// Detects that a file with this many samples was replaced since it was listed, where the samples themselves do not show it.
+// Checks the storage once per as many reads as the file has samples, but at least every thousand reads. Thread-safe.
 class ChangeWatch {
  public:
   ChangeWatch(Storage::Object listed, std::uint64_t samples)
       : every_(std::clamp<std::uint64_t>(samples, 1, kMostReads)), listed_(std::move(listed)) {}
 
-  // At each read. `is_same()`: whether what was kept is still right. It is asked where the file has another version, which may
-  // hold the same bytes. Throws Error(data) where it is not.
+  // Call at each read. `is_same()`: whether the part in memory is still right; called if the file has another version, which may
+  // hold the same bytes. Throws Error(data) if it is not.
   template <class IsSame>
   void look(Storage& storage, const std::string& url, const IsSame& is_same) {
     if (++reads_ % every_ != 0) return;

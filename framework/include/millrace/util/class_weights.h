@@ -1,6 +1,6 @@
-// Weights of classes, a parameter that losses share: `class_weights = [0.5, 2, 1]`, one number a class, or `{ cat = 5 }`. The
-// loss is then the weighted mean that PyTorch's cross_entropy has: the sum of w[class] * loss over the sum of w[class], with the
-// classes of the targets. Without the parameter all weights are 1.
+// Class weights, a parameter shared by losses: `class_weights = [0.5, 2, 1]`, one number per class, or `{ cat = 5 }`. The loss is
+// then a weighted mean as in PyTorch's cross_entropy: the sum of w[class] * loss over the sum of w[class], with the classes of
+// the targets. Without the parameter all weights are 1.
 //
 //   struct Params { std::vector<double> class_weights; };
 //   d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
@@ -19,20 +19,19 @@ class ClassWeights {
  public:
   // The text of the parameter. The framework replaces words and names by numbers before the loss is made.
   static constexpr const char* kText =
-      "one for each class, of what has that class; a table names some, { cat = 5 }, and the others have 1; \"balanced\": samples / "
-      "(classes * samples of the class), of the first graph's data; without: 1";
+      "weight per class, or a table such as { cat = 5 }, default 1; \"balanced\": samples / (classes * samples of the class), "
+      "over the first graph's data";
   // For losses of LossTarget::classes.
   static constexpr const char* kTextOfPixels =
-      "one for each class, of the pixels of that class; a table names some, { cat = 5 }, and the others have 1; "
-      "\"median-frequency\": counted over the first graph's label images "
-      "(arXiv 1411.4734); without: 1";
-  // Throws Error(usage) for a number below 0, and where all are 0.
+      "weight per class, or a table such as { cat = 5 }, default 1; \"median-frequency\": from the first graph's label images "
+      "(arXiv 1411.4734)";
+  // Throws Error(usage) for a number below 0, or if all are 0.
   explicit ClassWeights(const std::vector<double>& numbers);
 
   // Throws Error(usage) unless there is one for each channel of the output.
   void check(const LossSetting& setting) const;
   std::vector<float> constants(std::int64_t channels) const;
-  // Loss::weight() for LossTarget::labels and for LossTarget::classes. What is no class weighs nothing. A mixed image weighs
+  // Loss::weight() for LossTarget::labels and for LossTarget::classes. Places without a class weigh nothing. A mixed image weighs
   // share * w[label] + (1 - share) * w[second label].
   double of_labels(const Batch& batch, Share slots) const;
   double of_label_images(const Batch& batch, Share slots) const;

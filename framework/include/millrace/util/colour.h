@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// Red, green, blue. `key`: who names it, for the message. Throws Error(usage) for a text that is not "#" with six hexadecimal
-// digits.
+// Red, green, blue. `key`: the parameter named in the message. Throws Error(usage) for a text that is not "#" with six
+// hexadecimal digits.
 std::array<std::uint8_t, 3> parse_colour(std::string_view text, std::string_view key);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// The names of the columns of a CSV file.
+// The header row of a CSV file.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// The first row, with its end. Each column has a name of its own: where a name is there before, the later one ends in the first
-// of _2, _3, ... that makes it one that no other column has. So a class "label" beside the column of labels is "label_2".
+// The first row, with its line end. Column names are unique: if a name was used before, the later one gets the first free suffix
+// _2, _3, ... A class "label" next to the column of labels becomes "label_2".
 std::string csv_head(const std::vector<std::string>& names);
 
 }  // namespace millrace

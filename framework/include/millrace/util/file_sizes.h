@@ -1,5 +1,4 @@
-// For sources of files: what their listing says of each, so that samples which may be equal, or are missing, are found without
-// reading all of them.
+// For sources of files: sizes from their listing, so that duplicate or missing samples are found without reading all of them.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +7,19 @@
 
 namespace millrace {
 
-// A Source implements this too, where its listing says it.
+// A Source whose listing has sizes implements this too.
 class KnowsFileSizes {
  public:
   virtual ~KnowsFileSizes() = default;
 
-  // Bytes of the file of a sample's image, without its target's; 0 when not known. Valid after open(). Thread-safe.
+  // Size in bytes of a sample's image file, without its target's; 0 if unknown. Valid after open(). Thread-safe.
   virtual std::uint32_t file_bytes(std::uint64_t index) const = 0;
 
-  // Whether there was no such file, or none that may be read, when the samples were listed. Valid after open(). Thread-safe.
+  // Whether the file was missing or unreadable when the samples were listed. Valid after open(). Thread-safe.
   virtual bool is_missing(std::uint64_t /*index*/) const { return false; }
 };
 
-// A size in four bytes: a listing of a million files holds one of each.
+// A size in four bytes: a listing of a million files stores one for each.
 constexpr std::uint32_t saturated_size(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max()));
 }

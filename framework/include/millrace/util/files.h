@@ -1,5 +1,4 @@
-// What sources of files have in common: where they read from, which files are images, what they do not take, paths in little
-// memory, and classes.
+// The shared part of sources of files: storages, image extensions, skipped files, compact lists of paths, and classes.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +13,23 @@
 
 namespace millrace {
 
-// The storage of `url`, which a stage has as its parameter `key`. What can be known to be wrong at once is found here: nothing is
-// there, or it is not what is expected. REQUIRES: site.registry; it owns the storage.
+// The storage for `url`, the stage's parameter `key`. Reports mistakes that can be found at once: nothing is there, or not the
+// expected kind. REQUIRES: site.registry, which owns the storage.
 Storage& storage_for(const StageSite& site, std::string_view key, const std::string& url,
                      Storage::Kind expected = Storage::Kind::unknown);
 
-// Reads the whole file of one sample. A file that is missing, empty or unreadable is a bad sample: ErrorKind::content. A storage
-// fault that outlived its retries stays ErrorKind::storage or ErrorKind::unreachable.
+// Reads the whole file of one sample. A missing, empty or unreadable file is a bad sample: ErrorKind::content. A storage fault
+// that persists after retries stays ErrorKind::storage or ErrorKind::unreachable.
 void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out);
 
-// Differs when the object's name, size or version differs. For Source::fingerprint().
+// Changes with the object's name, size or version. For Source::fingerprint().
 std::uint64_t fingerprint_of(const Storage::Object& object);
 
-// Decides by its extension whether a file is an image. Case does not matter, and jpeg is also .jfif and .jpe, as browsers and old
-// systems write it.
+// Decides by its extension whether a file is an image. Case does not matter, and jpeg includes .jfif and .jpe, which browsers and
+// old systems write.
 class Extensions {
  public:
-  explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for none, or an empty one
+  explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for an empty list or name
   bool match(std::string_view name) const;
   std::string text() const;  // ".jpg, .png"
 
@@ -38,13 +37,13 @@ class Extensions {
   std::vector<std::string> names_;  // lower case, with the dot
 };
 
-const Extensions& usual_images();  // .jpg, .jpeg and .png, which sources read if they are not told otherwise
+const Extensions& usual_images();  // .jpg, .jpeg and .png: the default of sources
 
-// Whether a file whose ending no source takes seems to be an image all the same: it has the ending of another kind of image
+// Whether a file with an unsupported ending looks like an image all the same: it has the ending of another kind of image
 // ("a.webp"), text after an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
 bool seems_to_be_an_image(std::string_view name);
 
-// What a source does not take of what it finds, and why: one line for RunServices::warn() when it has listed its samples.
+// Collects the files that a source skips, with reasons: one line for RunServices::warn() after it has listed its samples.
 //
 //   left_out.add({"link that leads nowhere", "links that lead nowhere"}, "cat/1.jpg");
 //   left_out.text("data")   "left out of 'data': 2 links that lead nowhere, such as 'cat/1.jpg'; 1 empty file, 'cow/7.jpg'"
@@ -55,8 +54,8 @@ class LeftOut {
   };
   void add(const Reason& reason, std::string_view example, std::uint64_t count = 1);
   bool empty() const { return entries_.empty(); }
-  std::string text(std::string_view where) const;  // reasons in the order in which they were met
-  std::string list() const;                        // the same after the colon
+  std::string text(std::string_view where) const;  // reasons in order of first use
+  std::string list() const;                        // the part after the colon
 
  private:
   struct Entry {
@@ -67,16 +66,17 @@ class LeftOut {
   std::vector<Entry> entries_;
 };
 
-// Many paths: a million take about 30 MB, because a folder's name is kept once. Read-only after finish(); then thread-safe.
+// A compact list of paths: a million take about 30 MB, because a folder's name is stored once. Read-only after finish(); then
+// thread-safe.
 class PathList {
  public:
   void add(std::string_view path);  // parts separated by '/'; REQUIRES: no zero byte in it
-  void finish();                    // lets go of what only add() needs
+  void finish();                    // frees memory that only add() needs
 
   std::size_t size() const { return files_.size(); }
   void append(std::size_t index, std::string& to) const;  // REQUIRES: index < size()
   std::string operator[](std::size_t index) const;
-  std::uint64_t hash() const;  // of all paths, in their order. For Source::listing_hash()
+  std::uint64_t hash() const;  // of all paths, in order. For Source::listing_hash()
   std::size_t memory() const;  // bytes
 
  private:
@@ -87,30 +87,30 @@ class PathList {
   std::uint64_t folder_number(std::string_view folder);
 
   std::vector<char> names_;
-  std::vector<std::string> folders_{std::string()};  // with the last '/'; the first is none
+  std::vector<std::string> folders_{std::string()};  // with the last '/'; the first is empty
   std::vector<File> files_;
   std::unordered_map<std::string, std::uint32_t> known_;  // folders, while paths are added
 };
 
-// For RunServices::warn(): "class 'cow' has no image in 'data'", and of several "3 of the 10 classes have no image in 'data',
-// such as 'cow'". "" where each has some. `what`: "image". `counts`: by class.
+// For RunServices::warn(): "class 'cow' has no image in 'data'", or for several "3 of the 10 classes have no image in 'data',
+// such as 'cow'". "" if each has some. `what`: "image". `counts`: by class.
 std::string classes_without(std::string_view what, const std::vector<std::string>& classes,
                             const std::vector<std::uint64_t>& counts, std::string_view where);
 
-// Numbers classes: by their place in a list that the user gives, or by the bytewise order of all that are found. A name that is
-// no UTF-8 becomes its utf8_text() (text.h), by which files, checkpoints and weights can name it.
+// Numbers classes by their position in the user's list, or by the bytewise order of all names found. A name that is not UTF-8
+// becomes its utf8_text() (text.h), by which files, checkpoints and weights can name it.
 class ClassNumbers {
  public:
-  explicit ClassNumbers(std::vector<std::string> given = {});  // ErrorKind::usage for a name that stands there twice
+  explicit ClassNumbers(std::vector<std::string> given = {});  // ErrorKind::usage for a name listed twice
 
-  // A number that becomes a label through finish(); -1 for a name that is not among the given ones.
+  // A temporary number that finish() turns into a label; -1 for a name that is not in the given list.
   std::int32_t add(std::string_view name);
-  std::string hint(std::string_view name) const;  // ": did you mean 'cat'?", or nothing
+  std::string hint(std::string_view name) const;  // ": did you mean 'cat'?", or ""
 
-  // Every number in `labels` becomes the label; negative ones stay. names() and counts() are then as the labels are.
+  // Replaces every number in `labels` by its label; negative ones stay. Afterwards names() and counts() are in order of labels.
   void finish(std::vector<std::int32_t>& labels);
   const std::vector<std::string>& names() const { return names_; }
-  const std::vector<std::uint64_t>& counts() const { return counts_; }  // how often each label is in `labels`
+  const std::vector<std::uint64_t>& counts() const { return counts_; }  // occurrences of each label in `labels`
 
  private:
   bool given_;

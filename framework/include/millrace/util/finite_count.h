@@ -1,4 +1,4 @@
-// How many predictions of a pass are not finite, for sinks.
+// Counts predictions of a pass that are not finite, for sinks.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ namespace millrace {
 //   }
 class FiniteCount {
  public:
-  // Whether each output of a sample is a number below infinity. -inf is a probability of 0, and may be meant.
+  // Whether each output of a sample is neither NaN nor +inf. -inf is a probability of 0, and may be intended.
   static bool is_finite(std::span<const float> outputs);
 
   void look(const Predictions& share) { look(share, share.result()); }
   void look(const Predictions& share, const Predictions::Values& outputs);  // of the layer that is written
-  // Warns once of those that were not, and forgets them. A run that does nothing but predict then ends with exit code 1.
+  // Warns once about the non-finite predictions, and resets the count. A run that only predicts then ends with exit code 1.
   void end_pass(const StageSite& site);
 
  private:
   std::uint64_t images_ = 0, wrong_ = 0, step_ = 0;
-  std::string first_;  // the place of a wrong one
+  std::string first_;  // place of the first one
 };
 
 }  // namespace millrace

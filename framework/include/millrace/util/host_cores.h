@@ -5,6 +5,6 @@
 
 namespace millrace {
 
-std::vector<int> available_cores();  // that this process may run on, rising; never empty
+std::vector<int> available_cores();  // cores that this process may run on, ascending; never empty
 
 }  // namespace millrace

@@ -7,11 +7,11 @@
 
 namespace millrace {
 
-// What the machine has, or what this process's control group (version 1 or 2) or one above it allows where that is less. 0: the
-// system does not say. `root`: of the file system, for tests.
+// The machine's memory in bytes, or the limit of this process's control group (version 1 or 2) or one above it, if that is less.
+// 0: unknown. `root`: root of the file system, for tests.
 std::size_t host_memory(const std::string& root = "/");
 
-// Whether so many bytes could be held at all: a file may claim any size. The system is asked once.
+// Whether this many bytes fit in memory at all: a file may claim any size. The system's answer is cached.
 bool fits_in_host_memory(std::uint64_t bytes);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Texts that others chose, inside pages that we write.
+// Escapes foreign texts in generated pages.
 #pragma once
 
 #include <string>
@@ -6,13 +6,14 @@
 
 namespace millrace {
 
-// Text between elements or in an attribute: & < > " and ' become references.
+// Text for elements or attributes: & < > " and ' become references.
 std::string html_text(std::string_view text);
 
-// JSON inside <script>, where no reference is read: "<" becomes \u003c, so that it neither ends the element nor begins a comment.
+// JSON for <script>, where references are not decoded: "<" becomes \u003c, so that it neither ends the element nor begins a
+// comment.
 std::string json_in_html(std::string_view json);
 
-// The page with `part` in the place of `mark`, such as "<!--data-->".
+// The page with `mark`, such as "<!--data-->", replaced by `part`.
 std::string with_part(std::string page, std::string_view mark, std::string_view part);
 
 }  // namespace millrace

@@ -1,7 +1,9 @@
-// What an image was as a file, before a stage prepared it: so that a network is not shown files unlike those it has learned from
-// without a word.
+// Properties of an image's file before preparation, to warn when a network receives files unlike its training data.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "millrace/sample.h"
@@ -9,19 +11,29 @@
 namespace millrace {
 
 struct ImageFacts {
-  std::string_view format = {};  // "JPEG", "PNG"; "pixels" of a sample whose source gives those
-  int height = 0, width = 0;     // upright, where the stage turns images
+  std::string_view format = {};  // "JPEG", "PNG"; "pixels" if the source delivers pixels
+  int height = 0, width = 0;     // upright, if the stage turns images
   int channels = 0;              // as stored: 1 grey, 2 grey and alpha, 3 colours, 4 colours and alpha, or inks
   int bits = 0;                  // of a value
   int orientation = 1;           // by which the stage turns it upright, as EXIF has it
   double mean = 0, deviation = 0, least = 0, most = 0;  // of its values, 0 ... 1, in a small version of the image
+  // What the file was that this one was made of, where `pipeline-data pack` has shrunk it or written it anew; 0: it was not.
+  struct Origin {
+    int height = 0, width = 0, channels = 0, bits = 0;
+  };
+  Origin origin = {};
 };
+
+// What `pack` notes of it, in a comment of the JPEG that it writes, and what the first bytes of a file say of it.
+std::string origin_comment(const ImageFacts::Origin& origin);
+ImageFacts::Origin origin_in(std::span<const std::uint8_t> file);
 
 // A stage that decodes files implements this too.
 class KnowsImageFacts {
  public:
   virtual ~KnowsImageFacts() = default;
-  // REQUIRES: the sample is as its source gave it. Throws ErrorKind::content for an image that cannot be decoded. Thread-safe.
+  // REQUIRES: the sample is as its source delivered it. Throws ErrorKind::content for an image that cannot be decoded.
+  // Thread-safe.
   virtual ImageFacts facts(const Sample& sample) const = 0;
 };
 

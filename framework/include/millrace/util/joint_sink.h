@@ -3,7 +3,7 @@
 //   class CountCats : public millrace::Stage, public millrace::JointSink {
 //     CountCats(const Params&, const millrace::StageSite& site) : JointSink(site) {}
 //     ...
-//     void finish() {  // share.last has come
+//     void finish() {  // after share.last
 //       gather(millrace::WireWriter().put(cats_), [this](millrace::WireReader& other) { cats_ += other.get<double>(); });
 //       if (is_first()) write_file();
 //     }
@@ -27,22 +27,22 @@
 
 namespace millrace {
 
-// A sink that takes predictions also in a run of several processes: in each it sees that process's samples, and when a pass is
-// over the first process gathers what all have found, and writes. The run refuses other sinks there.
+// A sink that supports runs of several processes: in each process it receives that process's samples, and after a pass the first
+// process gathers all results and writes. Such runs refuse other sinks.
 //
-// Threading: calls wait for the same calls of the same stage in the other processes, so they are made on the thread of a
-// PredictionLine, in the same order everywhere. Errors: Error(peer) when a process is gone.
+// Threading: calls wait for the same calls of the same stage in the other processes, so make them on the thread of a
+// PredictionLine, in the same order everywhere. Errors: Error(peer) if a process has exited.
 class JointSink {
  public:
   explicit JointSink(const StageSite& site) : group_(site.group != nullptr && site.group->size() > 1 ? site.group : nullptr) {}
   virtual ~JointSink() = default;
 
-  // Called by the run before open(): the sink's place among those of the file. Each has a channel to itself.
+  // The run calls this before open(), with the sink's index in the file. Each sink has its own channel.
   void set_number(std::uint32_t number) { channel_ = kFirstChannel + number; }
 
   bool is_first() const { return group_ == nullptr || group_->rank() == 0; }
 
-  // Calls `add` in the first process with what each of the others brought, in order of rank.
+  // Calls `add` in the first process with the data of each other process, in order of rank.
   template <class Add>
   void gather(const WireWriter& mine, const Add& add) {
     if (group_ == nullptr) return;
@@ -55,7 +55,7 @@ class JointSink {
     }
   }
 
-  // Rows with a `position` in the source: the first process gets those of all, in order of the source. `put` writes the rest of a
+  // Rows with a `position` in the source: the first process receives all rows, in the source's order. `put` writes the rest of a
   // row, and `get` reads it.
   template <class Row, class Put, class Get>
   void gather_rows(std::vector<Row>& rows, const Put& put, const Get& get) {
@@ -71,19 +71,19 @@ class JointSink {
     std::ranges::stable_sort(rows, {}, &Row::position);
   }
 
-  // The bytes of the first process replace those of all others.
+  // Replaces the bytes of all others by those of the first process.
   void share(std::vector<std::byte>& bytes) {
     if (group_ != nullptr) group_->broadcast(channel_, 0, bytes);
   }
 
-  // After gather(): the first process reports them to the run.
+  // Call after gather(): the first process reports the metrics to the run.
   void report_figures(const StageSite& site, const std::vector<Figure>& figures) const {
     if (!is_first() || site.run == nullptr) return;
     for (const Figure& figure : figures) site.run->figure(site.graph, figure);
   }
 
-  // For open(): output_folder(), where the first process writes. "": this process writes nothing, as it is another one; or as the
-  // run has no folder and `folder` is not absolute, of which it warns: validation without a folder is no mistake.
+  // For open(): output_folder(), where the first process writes. Returns "" if this process writes nothing: it is not the first;
+  // or the run has no folder and `folder` is not absolute, for which it only warns, since validation without a folder is allowed.
   std::string folder_of_first(const StageSite& site, std::string_view key, const std::string& folder,
                               std::string_view file) const {
     if (!is_first()) return {};
@@ -97,7 +97,7 @@ class JointSink {
  private:
   static constexpr std::uint32_t kFirstChannel = Group::kFirstFree + 64;
 
-  Group* group_;  // null: there is one process
+  Group* group_;  // null: single process
   std::uint32_t channel_ = kFirstChannel;
 };
 

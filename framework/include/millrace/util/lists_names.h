@@ -1,4 +1,4 @@
-// For storages that can list the names in a folder without all that lies below it.
+// For storages that can list the names in a folder without everything below it.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,12 @@
 
 namespace millrace {
 
-// A Storage implements this too, where a listing of one level costs less than Storage::list().
+// A Storage implements this too if listing one level costs less than Storage::list().
 class ListsNames {
  public:
   virtual ~ListsNames() = default;
 
-  // As Storage::list(), and a folder is one name, "cat/". Servers that know no levels may give all that lies below it instead.
+  // Like Storage::list(), but a folder is one name, "cat/". Servers without levels may list everything below instead.
   virtual void list_names(const std::string& url, const std::function<void(Storage::Object)>& found) = 0;
 };
 

@@ -1,4 +1,5 @@
-// What optimizers of Adam's family share: parameters, their checks, states and bias corrections. See moments.h for kernels.
+// The shared part of optimizers of Adam's family: parameters, their checks, states and bias corrections. See moments.h for
+// kernels.
 //
 //   class Adam : public MomentsOptimizer {
 //    public:
@@ -26,16 +27,17 @@ class MomentsOptimizer {
   };
   explicit MomentsOptimizer(const Params& params) : params_(params) {
     if (params.beta1 == 1 || params.beta2 == 1) fail(ErrorKind::usage, "beta1 and beta2 must be below 1");
-    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");  // or padding would be 0 / 0
+    // Otherwise padding would be 0 / 0.
+    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");
   }
 
  protected:
-  // P: Params or what derives from it.
+  // P: Params or a class derived from it.
   template <class P>
   static void describe_moments(OptimizerDescription<P>& d) {
     d.state("momentum").state("variance").momentum(&Params::beta1);
-    d.params.add("beta1", &Params::beta1).range(0, 1).text("share of the mean gradient that stays; below 1");
-    d.params.add("beta2", &Params::beta2).range(0, 1).text("share of the mean squared gradient that stays; below 1");
+    d.params.add("beta1", &Params::beta1).range(0, 1).text("decay rate of the mean gradient; below 1");
+    d.params.add("beta2", &Params::beta2).range(0, 1).text("decay rate of the mean squared gradient; below 1");
     d.params.add("epsilon", &Params::epsilon).range(0).text("added to the root of the mean square; above 0");
   }
   Moments moments(const UpdateTime& time) const {

@@ -1,4 +1,4 @@
-// Patterns of names, as users write them for parameters: "layer1.*.bias".
+// Patterns for names in parameters: "layer1.*.bias".
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace millrace {
 
-// Whether the pattern fits the whole name. "*" stands for any text, "?" for any character. Takes no
-// memory; the time is at most the product of both lengths.
+// Whether the pattern matches the whole name. "*" matches any text, "?" any character. Uses no memory; the time is at most the
+// product of both lengths.
 bool matches(std::string_view pattern, std::string_view name);
 
-// The parameter `leave_out` of sources: patterns of paths that are not read, and which of them have fitted none.
+// The parameter `leave_out` of sources: patterns of paths to skip, and which of them never matched.
 class LeavesOut {
  public:
   explicit LeavesOut(std::vector<std::string> patterns) : patterns_(std::move(patterns)), fits_(patterns_.size()) {}
   bool operator()(std::string_view path);
-  // For RunServices::warn(): "leave_out: 'draft' fits nothing in 'photos'"; "": each pattern has fitted something.
+  // For RunServices::warn(): "leave_out: 'draft' fits nothing in 'photos'"; "" if each pattern matched.
   std::string unused(std::string_view where) const;
 
  private:

@@ -1,5 +1,4 @@
-// What a run has done so far, in Prometheus' text format (version 0.0.4): for a server of /metrics, and for files that
-// node_exporter reads.
+// A run's progress in Prometheus' text format (version 0.0.4): for a server of /metrics, and for files that node_exporter reads.
 #pragma once
 
 #include <span>
@@ -11,12 +10,12 @@
 
 namespace millrace {
 
-// The Content-Type of a reply that holds such a text.
+// The Content-Type of a reply with this text.
 inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
 // Every sample has the label `run`: the run's name and, where it has a folder, the folder's. Times are in seconds, sizes in
-// bytes; names that end in _total are counters, which begin at 0 with each process. An event of which nothing is known yet (its
-// graph is empty) adds nothing. `running`: the run goes on.
+// bytes; names that end in _total are counters, which begin at 0 with each process. An event without data yet (its graph is
+// empty) adds nothing. `running`: the run has not ended.
 //
 //   # HELP millrace_images_per_second Rate of training.
 //   # TYPE millrace_images_per_second gauge
@@ -26,7 +25,7 @@ inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; 
 std::string prometheus_text(const RunStart& run, bool running, const TickEvent& tick, const TelemetryEvent& telemetry,
                             std::span<const PassEvent> passes = {});
 
-// What is known after the last step of an epoch, of which no tick tells. `before`: the newest tick; empty: there was none.
+// Progress after the last step of an epoch, for which there is no tick. `before`: the newest tick; empty if none.
 TickEvent tick_after(const RunStart& run, const EpochEvent& epoch, TickEvent before);
 
 }  // namespace millrace

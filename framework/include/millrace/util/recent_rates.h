@@ -1,4 +1,4 @@
-// How fast what a run counts has grown of late, for observers that show it.
+// Recent growth rates of a run's counters, for observers that show them.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +10,24 @@
 
 namespace millrace {
 
-// How fast a sum has grown; 0 where it is smaller than before: of another graph, where it began again.
+// Growth rate of a sum; 0 if it has decreased: it belongs to another graph, or was reset.
 inline double growth_rate(double now, double before, double seconds) {
   return seconds > 0 && now > before ? (now - before) / seconds : 0;
 }
 
 template <class T>
-T entry_of(const std::vector<T>& all, std::size_t index) {  // a new one where there is none
+T entry_of(const std::vector<T>& all, std::size_t index) {  // a new one if there is none
   return index < all.size() ? all[index] : T{};
 }
 
-// The device as it was told before; a new one where it was not. Ranks report in any order.
+// The device's earlier entry, or a new one. Ranks report in any order.
 inline DeviceTelemetry earlier_of(const DeviceTelemetry& device, const std::vector<DeviceTelemetry>& before) {
   const auto found = std::ranges::find_if(
       before, [&](const DeviceTelemetry& each) { return each.rank == device.rank && each.replica == device.replica; });
   return found == before.end() ? DeviceTelemetry{} : *found;
 }
 
-// Two events whose differences are rates: the newest one, and one that is at least `seconds` older once the run is.
+// Two events whose differences give rates: the newest, and one at least `seconds` older once the run is long enough.
 class RecentRates {
  public:
   explicit RecentRates(double seconds) : apart_(seconds) {}
@@ -37,11 +37,11 @@ class RecentRates {
     if (event.seconds - middle_.seconds >= apart_) before_ = std::exchange(middle_, event);
     now_ = event;
   }
-  void end() { before_ = {}; }  // rates are now those of the whole run
+  void end() { before_ = {}; }  // rates now cover the whole run
 
   const TelemetryEvent& now() const { return now_; }
   const TelemetryEvent& before() const { return before_; }
-  double seconds() const { return now_.seconds - before_.seconds; }  // between them
+  double seconds() const { return now_.seconds - before_.seconds; }  // between the two events
 
  private:
   double apart_;

@@ -1,4 +1,4 @@
-// The noise that devices add to images, for stages that look at what a network sees.
+// The noise that devices add to images, for stages that show the network's input.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// Adds AugmentationRecord::noise to the pixels of the window, rounded and held within [0, 255]; the device does neither.
+// Adds AugmentationRecord::noise to the pixels of the window, rounded and clamped to [0, 255]; the device does neither.
 void add_noise(const AugmentationRecord& record, std::span<std::uint8_t> pixels);
 
 }  // namespace millrace

@@ -17,19 +17,19 @@ enum class ResampleFilter : std::uint8_t {
   bicubic,   // Keys' cubic with a = -1/2
 };
 
-// REQUIRES: one of "nearest", "bilinear", "bicubic": what a parameter with these choices holds.
+// REQUIRES: one of "nearest", "bilinear", "bicubic", as ensured by a parameter with these choices.
 ResampleFilter resample_filter(std::string_view name);
 
-// A part of an image: pixels from its top left corner; edges may lie between pixels. In single precision, as Pillow has it.
+// A part of an image, in pixels from its top left corner; edges may lie between pixels. Single precision, as in Pillow.
 struct Box {
   float left = 0, top = 0, right = 0, bottom = 0;
 };
 
-// From the pixels of `to`, into which a box of an image is resampled, to that image's: the box's edges are the edges of the first
-// and the last pixel. For Sample::set_image().
+// Maps pixels of `to`, the result of resampling a box of an image, to the image's pixels: the box's edges are the outer edges of
+// the first and the last pixel. For Sample::set_image().
 AffineMap resample_map(const Box& box, const ImageShape& to);
 
-// Pixels whose rows begin `stride` bytes apart: an image, or a part of a larger one.
+// Pixels whose rows are `stride` bytes apart: an image, or a part of a larger one.
 struct PixelRows {
   const std::uint8_t* data = nullptr;
   ImageShape shape;
@@ -37,15 +37,15 @@ struct PixelRows {
 };
 PixelRows rows_of(const ImageView& image);
 
-// Gives the bits of Pillow's Image.resize(..., filter, box) up to version 11. (Version 13 resamples columns first where that is
+// Has the same bits as Pillow's Image.resize(..., filter, box) up to version 11. (Version 13 resamples columns first if that is
 // less work, and then rounds in between.) Bilinear and bicubic widen the filter when shrinking, so that every pixel of the box
-// counts, and pixels beside the box that the filter reaches within the image. Rows come first, then columns; each pass rounds to
-// 8 bits. Weights are fixed point of 22 bits. The bytes do not depend on the processor.
+// counts, with pixels outside the box within the filter's reach. Rows are resampled first, then columns; each pass rounds to 8
+// bits. Weights are 22-bit fixed point. The bytes do not depend on the processor.
 //
 //   thread_local Resampler resampler;
 //   resampler.resize(rows_of(image), {0, 0, 100.5F, 80}, ResampleFilter::bicubic, {224, 224, 3}, out);
 //
-// Keeps its tables and its buffer from call to call; one for each thread.
+// Keeps its tables and its buffer between calls; use one per thread.
 class Resampler {
  public:
   // The whole image, bilinear. `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no
@@ -55,16 +55,16 @@ class Resampler {
   void resize(const PixelRows& image, const Box& box, ResampleFilter filter, ImageShape to, std::uint8_t* out);
 
  private:
-  // The pixels of a row (or column) that each output pixel is made of, and their weights.
+  // The source pixels of each output pixel in a row (or column), and their weights.
   struct Axis {
-    int extent = 0, to = 0;  // what these tables were made for
+    int extent = 0, to = 0;  // the extents for which these tables were made
     float low = 0, high = 0;
     ResampleFilter filter = ResampleFilter::bilinear;
-    int taps = 0;                       // weights for each output pixel, a multiple of 4; the unused ones are 0
-    std::vector<int> first;             // (to): where the taps begin; all of them lie in the source where it has as many pixels
+    int taps = 0;                       // weights per output pixel, a multiple of 4; unused ones are 0
+    std::vector<int> first;             // (to): first tap; all taps lie in the source if it has as many pixels
     std::vector<std::int32_t> weights;  // (to, taps)
-    std::vector<std::int32_t> packed;   // (to, taps): the weights once more, as the processor likes them
-    int begin = 0, end = 0;             // source pixels that a table's row meets, those with a weight of 0 too
+    std::vector<std::int32_t> packed;   // (to, taps): the same weights, laid out for the processor
+    int begin = 0, end = 0;             // source pixels covered by the table, including those with weight 0
 
     bool is_copy() const { return extent == to && low == 0 && high == static_cast<float>(to); }
     void prepare(int new_extent, float new_low, float new_high, ResampleFilter new_filter, int new_to);
@@ -75,7 +75,7 @@ class Resampler {
   void nearest(const PixelRows& image, const Box& box, ImageShape to, std::uint8_t* out);
 
   Axis rows_, columns_;
-  std::vector<std::uint8_t> narrow_;  // (rows of the source that count, to.width, C), rows padded
+  std::vector<std::uint8_t> narrow_;  // (needed source rows, to.width, C), rows padded
   std::vector<int> nearest_;          // source columns
 };
 

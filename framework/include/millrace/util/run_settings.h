@@ -1,4 +1,4 @@
-// The keys of a run's pipeline file, for records of runs: hyperparameters.
+// The keys of a run's pipeline file, for records of its hyperparameters.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@ namespace millrace {
 
 struct RunSetting {
   std::string key;  // "train.batch.size"
-  Value value;      // a number, a text, true or false; a list is the text that TOML has for it
+  Value value;      // a number, a text, true or false; a list is its TOML text
 };
 
-// Every key of the file as it is run, with those of base files and --set, in the order of its copy in the run's folder. Passwords
-// in URLs are hidden, and ${env.NAME} stays as it is written. Empty where there is no such copy.
+// Every key of the file as run, including base files and --set, in the order of its copy in the run's folder. Passwords in URLs
+// are hidden, and ${env.NAME} stays unexpanded. Empty if there is no such copy.
 std::vector<RunSetting> run_settings(const RunStart& run);
 
 }  // namespace millrace

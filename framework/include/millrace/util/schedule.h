@@ -24,29 +24,28 @@ namespace millrace {
 //   one_cycle    initial * (start_factor -> 1 for t = 0 ... peak * T - 1, then 1 -> final_factor up to t = T - 1), each along
 //                half a cosine (Smith and Topin, arXiv 1708.07120)
 //
-// For t < W the rate rises linearly from initial * start_factor at t = 0 to what the schedule says at t = W (warmup = "gradual"),
-// or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past
-// the last step; that of one_cycle belongs to the last step.
+// For t < W the rate rises linearly from initial * start_factor at t = 0 to the schedule's value at t = W (warmup = "gradual"),
+// or stays at initial * start_factor (warmup = "constant"); both follow arXiv 1706.02677. final_factor applies at t = T, one past
+// the last step; for one_cycle, at the last step.
 //
-// With cycle_momentum, triangular and one_cycle also say the momentum of the optimizers: max_momentum at the first step, down
-// to base_momentum at the peak of the rate and up again to max_momentum, along the rate's own curves.
+// With cycle_momentum, triangular and one_cycle also set the optimizers' momentum: from max_momentum at the first step down to
+// base_momentum at the peak of the rate and up to max_momentum again, along the rate's curves.
 //
-// They are PyTorch's StepLR and MultiStepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with
+// They match PyTorch's StepLR and MultiStepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with
 // start_factor = 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with
-// peak = 0.3; and for warm-up LinearLR and ConstantLR. OneCycleLR cycles the momentum unless told otherwise; here it is asked
-// for.
+// peak = 0.3; and for warm-up LinearLR and ConstantLR. OneCycleLR cycles the momentum by default; here cycle_momentum enables it.
 struct ScheduleParams {
   double initial = 0.01;
   std::string schedule = "constant";
   double drop_factor = 0.1;
-  std::optional<double> drop_epochs = {};  // neither this nor one of the next two: 10
+  std::optional<double> drop_epochs = {};  // default 10, if neither this nor one of the next two is set
   std::optional<std::int64_t> drop_steps = {};
-  std::vector<double> drops = {};  // epochs, rising
+  std::vector<double> drops = {};  // epochs, ascending
   double power = 1;
   double final_factor = 0;
   double start_factor = 0;
   double peak = 0.5;                         // share of the run
-  std::optional<double> warmup_epochs = {};  // neither this nor the next: no warm-up
+  std::optional<double> warmup_epochs = {};  // no warm-up if neither this nor the next is set
   std::optional<std::int64_t> warmup_steps = {};
   std::string warmup = "gradual";
   bool cycle_momentum = false;
@@ -60,20 +59,20 @@ class Schedule {
  public:
   Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps);
   double rate(std::uint64_t step) const;
-  std::optional<double> momentum(std::uint64_t step) const;  // nothing: the optimizer's own
-  double warmup_steps() const { return warmup_steps_; }      // 0: there is no warm-up
+  std::optional<double> momentum(std::uint64_t step) const;  // empty: the optimizer's own
+  double warmup_steps() const { return warmup_steps_; }      // 0: no warm-up
 
  private:
   double own(double step) const;          // without warm-up
-  double drops_until(double step) const;  // of a piecewise rate
-  // What triangular and one_cycle do: from the first step to the peak, and from there to the end.
+  double drops_until(double step) const;  // for a piecewise rate
+  // The curve of triangular and one_cycle: from the first step to the peak, and from there to the end.
   double cycle(double step, double first, double at_peak, double last) const;
 
   ScheduleParams params_;
   double steps_per_epoch_;
   double total_steps_;
   double warmup_steps_;
-  double drop_steps_;  // from drop to drop, without `drops`
+  double drop_steps_;  // between drops, without `drops`
 };
 
 }  // namespace millrace

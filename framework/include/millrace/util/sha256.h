@@ -11,17 +11,17 @@ struct evp_md_ctx_st;
 
 namespace millrace {
 
-// Whether this build has libcrypto. All below throws Error(run) where it has none, or where libcrypto refuses.
+// Whether this build has libcrypto. Everything below throws Error(run) without it, or if libcrypto fails.
 bool has_sha256();
 
 using Sha256Sum = std::array<std::uint8_t, 32>;
 
-// The sum of the bytes that it was given, one after the other. Not thread-safe.
+// Hashes bytes added one after the other. Not thread-safe.
 class Sha256 {
  public:
   Sha256();
   void add(const void* data, std::size_t bytes);
-  Sha256Sum finish();  // nothing may follow
+  Sha256Sum finish();  // must be the last call
 
  private:
   struct Free {

@@ -1,4 +1,4 @@
-// What a source implements that is made of others.
+// Implemented by sources that combine others.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct SourcePart {
   double weight = 1;
 };
 
-// A Source implements this too. The parts' samples come one after the other, as the index counts them; each part comes as often
-// in an epoch as its weight says. No parts: every sample comes once.
+// A Source may implement this too. The parts' samples have consecutive indices; in an epoch each part is repeated according to
+// its weight. No parts: every sample comes once.
 class MadeOfParts {
  public:
   virtual ~MadeOfParts() = default;

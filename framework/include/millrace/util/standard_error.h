@@ -1,7 +1,7 @@
-// What a program and its plugins tell the person who runs them.
+// Messages of a program and its plugins to its user.
 //
-// Standard error may be closed, a terminal that is gone, a pipe without a reader or a file on a full disk. None of that is a
-// reason to end a run: what cannot be written is lost, and nothing throws because of it.
+// Standard error may be closed, a terminal that is gone, a pipe without a reader or a file on a full disk. None of that may end a
+// run: text that cannot be written is lost, and nothing throws.
 #pragma once
 
 #include <fmt/core.h>
@@ -15,13 +15,13 @@
 
 namespace millrace {
 
-// How many columns a terminal has that standard error goes to; 100 where that is not known.
+// Columns of the terminal behind standard error; 100 if unknown.
 std::size_t terminal_width() noexcept;
 
-// The text with two blanks more at the beginning of each line but the first: one sees where the next message begins.
+// Indents each line but the first by two more blanks, to show where the next message begins.
 std::string with_indented_lines(std::string_view text);
 
-// Writes the text as it is, at once. Threads: any; texts of two threads do not mix.
+// Writes the text unchanged, at once. Thread-safe: texts do not mix.
 void write_to_stderr(std::string_view text) noexcept;
 
 namespace detail {
@@ -34,8 +34,8 @@ decltype(auto) terminal_argument(const T& value) {
 }
 }  // namespace detail
 
-// print_to_stderr("weights: {}\n", path)
-// The format may control a terminal; the arguments, in which names of files may stand, cannot.
+// print_to_stderr("weights: {}\n", path) The format may contain terminal controls; in the arguments, such as file names, they are
+// escaped.
 template <class... Args>
 void print_to_stderr(fmt::format_string<Args...> format, const Args&... args) {
   [&](const auto&... shown) {

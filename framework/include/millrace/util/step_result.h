@@ -1,4 +1,4 @@
-// What a training step measured: sent by stages that train or infer, summed by `metrics`, and computed by backends.
+// Measurements of a training step: sent by stages that train or infer, summed by `metrics`, and computed by backends.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace millrace {
 
 class Loss;
 
-// What a loss adds up, in the order of LossInfo::sums, then its class matrix or totals. Empty: nothing was measured.
+// A loss's sums, in the order of LossInfo::sums, then its class matrix or totals. Empty: not measured.
 struct StepSums {
   std::vector<double> values;
 
@@ -26,19 +26,19 @@ struct StepSums {
   void add(const StepSums& others);
 };
 
-// What a loss measured in one step on one replica: sums, so that replicas and steps can be added up.
+// A loss's sums for one step on one replica, which can be added over replicas and steps.
 class StepResult : public Payload {
  public:
   std::uint64_t epoch = 0;
   std::uint64_t step = 0;
   int replica = 0;
   int replicas = 1;
-  std::uint64_t stream_hash = 0;     // of the global batch; replica 0's counts
-  Ref<Event> ready;                  // the sums below are written by the device before this
-  std::shared_ptr<const Loss> loss;  // what makes figures of the sums
+  std::uint64_t stream_hash = 0;     // of the global batch; only replica 0's is used
+  Ref<Event> ready;                  // signals that the device has written the sums below
+  std::shared_ptr<const Loss> loss;  // computes metrics from the sums
   double samples = 0;                // with weight
-  std::vector<StepSums> sums;        // of each piece of the share that was measured
-  // Losses that are minimised beside it.
+  std::vector<StepSums> sums;        // for each measured piece of the share
+  // Losses minimised in addition to `loss`.
   struct Auxiliary {
     std::string name;            // "aux1.fc2"
     std::vector<StepSums> sums;  // as above
@@ -53,9 +53,9 @@ struct StepServices::StepReport {
   std::uint64_t step = 0;
   std::uint64_t stream_hash = 0;
   double samples = 0;                // with weight
-  std::shared_ptr<const Loss> loss;  // what makes figures of the sums
+  std::shared_ptr<const Loss> loss;  // computes metrics from the sums
   StepSums sums;
-  std::map<std::string, StepSums> auxiliary = {};  // of losses that are minimised beside it, by name
+  std::map<std::string, StepSums> auxiliary = {};  // of additional losses, by name
 };
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// Counting and timing at the price of a few nanoseconds: every stage and every edge, always.
+// Counters and timers that cost a few nanoseconds, always on for every stage and edge.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ extern const bool counter_is_constant;
 std::uint64_t steady_nanoseconds();
 }  // namespace detail
 
-// The processor's time-stamp counter where it is constant, else the steady clock. Ticks are converted when read, not when taken.
+// The processor's time-stamp counter if it is constant, else the steady clock. Ticks are converted when read, not when taken.
 inline std::uint64_t now_ticks() {
 #if defined(__x86_64__)
   if (detail::counter_is_constant) return __builtin_ia32_rdtsc();
@@ -31,7 +31,7 @@ class Counters {
   void add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
     add(this_line(), busy_ticks, packets, samples, waited_ticks);
   }
-  // For counting several times in a row: `line` is this thread's this_line().
+  // For several counts in a row: `line` is this thread's this_line().
   void add(int line, std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks,
            std::uint64_t bytes = 0) {
     Line& mine = lines_[static_cast<std::size_t>(line)];
@@ -49,14 +49,14 @@ class Counters {
     std::uint64_t packets = 0;
     std::uint64_t samples = 0;
     std::uint64_t waited_ticks = 0;  // packets' time between emit and process
-    std::uint64_t bytes = 0;         // of samples, as they came
+    std::uint64_t bytes = 0;         // of the arriving samples
   };
   Totals totals() const;
 
  private:
-  static constexpr int kLines = 64;  // the last one is shared by all threads beyond the 63rd
+  static constexpr int kLines = 64;  // the last one is shared by all threads after the 63rd
 
-  // Only its own thread writes a line, so a plain store is enough. The shared line needs an atomic addition.
+  // A line is written only by its own thread, so a plain store is enough. The shared line needs an atomic addition.
   static void count(std::atomic<std::uint64_t>& counter, std::uint64_t value, bool shared) {
     if (shared) {
       counter.fetch_add(value, std::memory_order_relaxed);
@@ -71,7 +71,7 @@ class Counters {
   std::array<Line, kLines> lines_;
 };
 
-// So many samples took about so long.
+// A number of samples that took about this long.
 struct ServiceBin {
   double seconds = 0;
   std::uint64_t samples = 0;
@@ -79,13 +79,13 @@ struct ServiceBin {
   friend bool operator==(const ServiceBin&, const ServiceBin&) = default;
 };
 
-// The time below which a share of the samples stays; 0: there are none. The bins ascend.
+// The time that the given share of samples did not exceed; 0 if there are none. The bins ascend.
 double quantile(std::span<const ServiceBin> bins, double share);
-// What came to `now` since `before`, which is an earlier look at the same times.
+// The difference between `now` and `before`, an earlier reading of the same times.
 std::vector<ServiceBin> since(std::span<const ServiceBin> before, std::span<const ServiceBin> now);
 
-// How long samples took in a stage: their number by time, on a scale of four steps for each factor of two, so that a quantile is
-// right to 10 %. Many threads add; each addition costs a few nanoseconds.
+// A histogram of the time per sample in a stage, with four steps for each factor of two, so that quantiles are accurate to 10 %.
+// Many threads add; each addition costs a few nanoseconds.
 class ServiceTimes {
  public:
   ServiceTimes() : stripes_(std::make_unique<std::array<Stripe, kStripes>>()) {}
@@ -95,7 +95,7 @@ class ServiceTimes {
     std::atomic<std::uint64_t>& bin = (*stripes_)[static_cast<std::size_t>(line) % kStripes].bins[bin_of(ticks)];
     bin.fetch_add(samples, std::memory_order_relaxed);
   }
-  std::vector<ServiceBin> bins() const;  // those that are not empty, ascending
+  std::vector<ServiceBin> bins() const;  // the non-empty ones, ascending
 
   static constexpr std::size_t bin_of(std::uint64_t ticks) {
     if (ticks < kLeast) return 0;
@@ -103,23 +103,23 @@ class ServiceTimes {
     const std::size_t bin = kSteps * (power - kLeastPower) + (ticks >> (power - 2)) % kSteps + 1;
     return bin < kBins ? bin : kBins - 1;
   }
-  static double ticks_of(std::size_t bin);  // in its middle
+  static double ticks_of(std::size_t bin);  // middle of the bin
 
  private:
   static constexpr std::size_t kSteps = 4, kLeastPower = 5, kLeast = 1U << kLeastPower;
   static constexpr std::size_t kBins = kSteps * 38 + 1;  // up to an hour
-  static constexpr std::size_t kStripes = 8;             // threads share them
+  static constexpr std::size_t kStripes = 8;             // shared by threads
   struct alignas(64) Stripe {
     std::array<std::atomic<std::uint64_t>, kBins> bins{};
   };
   std::unique_ptr<std::array<Stripe, kStripes>> stripes_;
 };
 
-// Follows the samples of one packet, for a stage that takes them in a row: which one is under way, and how long each takes. The
-// graph makes one around process(). One thread.
+// Follows the samples of one packet, for a stage that processes them in a row: which one is in progress, and how long each takes.
+// The graph makes one around process(). One thread.
 class SampleWatch {
  public:
-  // `times`: null where samples take so short a time that only the packet's mean is counted. `sample`: its index in the packet.
+  // `times`: null if samples take so little time that only the packet's mean is counted. `sample`: its index in the packet.
   SampleWatch(ServiceTimes* times, int line, std::uint64_t now, std::atomic<std::uint32_t>& sample)
       : times_(times), line_(line), last_(now), sample_(sample) {}
   // The watch of the stage whose process() runs on this thread; null outside of a graph.
@@ -142,8 +142,8 @@ class SampleWatch {
   std::atomic<std::uint32_t>& sample_;
 };
 
-// Nanoseconds that this thread has computed: what passes while it waits for a lock, a disk or a processor does not count. Costs
-// some hundred nanoseconds.
+// CPU time of this thread in nanoseconds: waiting for a lock, a disk or a processor does not count. Costs some hundred
+// nanoseconds.
 std::uint64_t thread_nanoseconds() noexcept;
 
 }  // namespace millrace

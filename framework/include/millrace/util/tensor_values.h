@@ -1,4 +1,4 @@
-// The values in files of weights and checkpoints, for those who look at them.
+// Reads values from files of weights and checkpoints, for inspection.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-// Gives each tensor of floating-point numbers in a safetensors file to `take`, in their order there. One at a time lies in
-// memory. Throws Error(data) that names the file, and what `take` throws.
+// Passes each floating-point tensor of a safetensors file to `take`, in file order, with one at a time in memory. Throws
+// Error(data) naming the file, and rethrows errors of `take`.
 void for_each_tensor(const std::string& path,
                      const std::function<void(const std::string& name, std::span<const float> values)>& take);
 

@@ -1,4 +1,4 @@
-// Values as bytes, between processes of one run. Both ends are the same program on machines of one byte order.
+// Encodes values as bytes, between processes of one run. Both ends are the same program on machines with the same byte order.
 #pragma once
 
 #include <cstring>
@@ -38,7 +38,7 @@ class WireWriter {
   std::vector<std::byte> bytes_;
 };
 
-// Throws Error(peer) where the bytes end too soon: the processes are not of one version.
+// Throws Error(peer) if the bytes end too soon: the processes have different versions.
 class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : left_(bytes) {}

@@ -1,7 +1,6 @@
-// Convolution, through oneDNN where own_convolution.h has no other way: direct, or in float32 by Winograd's algorithm
-// F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little more,
-// where that pays. Transposed convolution through oneDNN's deconvolution, which is fast by the data gradients of its
-// convolutions.
+// Convolution, through oneDNN unless own_convolution.h has another way: direct, or, where faster, in float32 by Winograd's
+// algorithm F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little
+// more. Transposed convolution through oneDNN's deconvolution, which is fast thanks to the data gradients of its convolutions.
 #include "convolution/own_convolution.h"
 #include "primitives.h"
 
@@ -11,7 +10,7 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-// What a convolution and a transposed one have in common.
+// Common base of a convolution and a transposed one.
 class Windowed : public Weighted {
  public:
   Windowed(CompileContext& compile_context, const Node& node)
@@ -47,7 +46,7 @@ class Convolution final : public Windowed {
 
   PrimitiveDesc choose(WindowSum& sum) const override {
     if (winograd_pays()) {
-      constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes: all transformed tiles may have to lie there at once
+      constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes; may have to hold all transformed tiles at once
       try {
         WindowSum winograd = sum;
         winograd.how = algorithm::convolution_winograd;
@@ -56,7 +55,7 @@ class Convolution final : public Windowed {
           sum = winograd;
           return chosen;
         }
-      } catch (const dnnl::error&) {  // not for these layouts, or not on this processor: Winograd's wants AVX-512
+      } catch (const dnnl::error&) {  // not for these layouts, or not on this processor: Winograd requires AVX-512
       }
     }
     return Weighted::choose(sum);
@@ -70,8 +69,8 @@ class Convolution final : public Windowed {
   }
 
  private:
-  // Where Winograd's algorithm was measured to be faster by much: its tiles of 4 x 4 outputs are mostly full, and there is enough
-  // to do. It rounds more, so that smaller sums stay with a direct one.
+  // True where Winograd's algorithm was measured to be much faster: its tiles of 4 x 4 outputs are mostly full, and there is
+  // enough work. It rounds more, so smaller sums stay direct.
   bool winograd_pays() const {
     const Shape& out = layer().output;
     const std::int64_t tiles = (out[1] + 3) / 4 * ((out[2] + 3) / 4);
@@ -84,7 +83,8 @@ class Convolution final : public Windowed {
   }
 };
 
-// oneDNN names its weights (out, in / groups, height, width) too; ours lie in the order (in, out / groups, height, width).
+// oneDNN also names its weights (out, in / groups, height, width); ours are stored in the order (in, out / groups, height,
+// width).
 class TransposedConvolution final : public Windowed {
  public:
   using Windowed::Windowed;
@@ -99,7 +99,7 @@ class TransposedConvolution final : public Windowed {
     return {{groups, shape[1], shape[0] / groups, shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::giohw};
   }
 
-  // oneDNN keeps the result once more in float32 for them, and sums the bias' gradient in float32, one value after another.
+  // Otherwise oneDNN keeps another float32 copy of the result, and sums the bias gradient in float32, one value after another.
   bool finishes_apart() const override { return true; }
 };
 

@@ -1,4 +1,4 @@
-// Depthwise convolution by kernels of our own, forward and backward, with a bias and an activation after.
+// Depthwise convolution by our own kernels, forward and backward, with optional bias and activation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class Depthwise final : public OwnConvolution {
   std::string detail() const override { return fmt::format("own depthwise kernels ({})", kernels().instruction_set); }
 
  protected:
-  // Weights lie as the kernels read them, and as oneDNN calls that.
+  // Weights have the kernels' layout, given as a oneDNN format.
   void plan_forward(Planner&) override {
     const int parameter = layer().parameters[0];
     if (compile_context_.parameters.layouts().has(parameter)) return;
@@ -65,9 +65,9 @@ bool depthwise_is_right(const CompileContext& compile_context, const Node& node,
 
 }  // namespace
 
-// Measured beside oneDNN 2.6 at the shapes of cpu_kernels_bench, in float32, channels last, on AVX2: forward and backward
+// Measured against oneDNN 2.6 at the shapes of cpu_kernels_bench, in float32, channels last, on AVX2: forward and backward
 // together, 5x5 and 7x7 are 1.7 to 5.6 times as fast (the gradient of the weights alone 4 to 22 times), 3x3 takes 1.1 to 3 times
-// as long. The network's input is left to oneDNN, which chooses how it lies.
+// as long. oneDNN computes the first layer, since it chooses the input's layout.
 bool takes_own_depthwise(const CompileContext& compile_context, const Node& node) {
   const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();

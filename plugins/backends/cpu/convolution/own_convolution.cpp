@@ -67,7 +67,7 @@ void OwnConvolution::backward(const Pass&) {
 OwnTrial own_trial(const CompileContext& compile_context, const Node& node, WindowOperand result) {
   const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
-  // No more than the network has: a trial must not need more memory than it.
+  // At most the network's size: a trial must not need more memory.
   const CompileOptions& options = compile_context.options;
   const std::int64_t most = std::max({options.train_batch, options.largest_train_batch, options.infer_batch, 2U});
   const std::int64_t samples = std::clamp<std::int64_t>(omp_get_max_threads(), 2, most);

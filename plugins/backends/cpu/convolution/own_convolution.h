@@ -1,5 +1,5 @@
-// A convolution that we compute in a way of our own, with a bias and an activation after. Whether and how is what each kind
-// adds: depthwise, winograd, phased and side_by_side.
+// A convolution by our own kernels, with optional bias and activation. Derived kinds: depthwise, winograd, phased and
+// side_by_side.
 #pragma once
 
 #include "weighted.h"
@@ -17,7 +17,7 @@ class OwnConvolution : public Operation {
   void backward(const Pass& pass) final;
 
  protected:
-  // Scratch memory; each is asked for where it is used.
+  // Request scratch memory; each is called where it is used.
   virtual void plan_forward(Planner&) {}
   virtual void plan_weights(Planner&) {}
   virtual void plan_data(Planner&) {}
@@ -32,10 +32,10 @@ class OwnConvolution : public Operation {
  private:
   bool has_bias() const { return layer().parameters.size() > 1; }
   bool is(Activation activation) const { return node_.activation == activation; }
-  // False where forward's output is still there and nothing else is wanted of it.
+  // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || is(Activation::gelu); }
 
-  TensorId before_ = kNoTensor;  // what gelu is applied to
+  TensorId before_ = kNoTensor;  // input of gelu
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map x_, sums_, y_, dy_;
@@ -43,9 +43,9 @@ class OwnConvolution : public Operation {
 };
 
 // ---- Checks (primitive_checks.h) ----
-// What one pass of a node's convolution computes, on one sample for each thread. Weights are float32 in the network's order.
+// One pass of a node's convolution, on one sample per thread. Weights are float32 in the network's order.
 struct OwnTrial : Trial {
-  std::string text;  // in a line
+  std::string text;  // one line
   MapSpec input, output;
   Map x_map(const TrialMemory& memory) const { return input.map(memory.x); }
   Map y_map(const TrialMemory& memory) const { return output.map(memory.y); }
@@ -53,7 +53,7 @@ struct OwnTrial : Trial {
 OwnTrial own_trial(const CompileContext& compile_context, const Node& node, WindowOperand result);
 constexpr WindowOperand kPassesOfTrials[] = {WindowOperand::y, WindowOperand::x, WindowOperand::w};
 
-// Those for which each is chosen, and computes rightly; make_convolution() asks.
+// True if the kind is preferred for this node and computes correctly; make_convolution() calls these.
 bool takes_own_depthwise(const CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_own_depthwise(CompileContext& compile_context, const Node& node);
 bool takes_winograd(const CompileContext& compile_context, const Node& node);

@@ -1,5 +1,5 @@
-// Convolution of 3x3 windows by Winograd's algorithm: it needs 16 products where a direct convolution needs 36, and those run at
-// the processor's peak already.
+// Convolution of 3x3 windows by Winograd's algorithm: 16 products instead of 36 of a direct convolution, which already run at the
+// processor's peak.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace millrace::cpu {
 namespace {
 
-// Weights are read in the network's own order and in float32; in bf16 they are rounded once, as they are transformed.
+// Weights are read in the network's order in float32; in bf16 they are rounded once, when transformed.
 class Winograd final : public OwnConvolution {
  public:
   Winograd(CompileContext& compile_context, const Node& node) : OwnConvolution(compile_context, node) {
@@ -56,15 +56,15 @@ class Winograd final : public OwnConvolution {
   float* sums_bound_ = nullptr;
 };
 
-// Whether ours is the fastest way to multiply such maps. In bf16 not where oneDNN multiplies with AMX; in float32 not where
-// oneDNN has Winograd's algorithm itself, with tiles of 4 x 4 (see convolution.cpp).
+// True if ours is the fastest for such maps. Not in bf16 if oneDNN multiplies with AMX; not in float32 if oneDNN has Winograd's
+// algorithm itself, with tiles of 4 x 4 (see convolution.cpp).
 bool is_fastest(const CompileContext& compile_context) {
   if (kernels().winograd(compile_context.type()) == nullptr) return false;
   if (compile_context.type() == DataType::bf16) return !multiplies_tiles();
   return DNNL_VERSION_MAJOR >= 3 || compile_context.layout == Layout::channels_last;
 }
 
-// The numbers of a trial are such that bf16 holds transformed weights and pixels, too: nothing is rounded before the result is.
+// The numbers of a trial are exact in bf16 even as transformed weights and pixels: only the result is rounded.
 bool winograd_is_right(const CompileContext& compile_context, const Node& node, WindowOperand result) {
   OwnTrial trial = own_trial(compile_context, node, result);
   const WinogradKernels& own = *kernels().winograd(compile_context.type());
@@ -84,9 +84,9 @@ bool winograd_is_right(const CompileContext& compile_context, const Node& node, 
 
 }  // namespace
 
-// Measured beside direct ones of oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512
-// channels of 7x7 pixels, 1.3 for 32 of 180x240, 1.5 to 1.9 between. With AVX2 alone airbench94 trains 1.27 times as fast. The
-// layer alone decides, not the batch, so that validation and prediction compute the same.
+// Measured against direct ones of oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512
+// channels of 7x7 pixels, 1.3 for 32 of 180x240, 1.5 to 1.9 between. With AVX2 alone airbench94 trains 1.27 times as fast.
+// Depends on the layer alone, not the batch, so that validation and prediction agree.
 bool takes_winograd(const CompileContext& compile_context, const Node& node) {
   const Layer& layer = compile_context.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();

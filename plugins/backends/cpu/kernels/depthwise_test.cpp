@@ -11,8 +11,8 @@ struct Geometry {
   std::int64_t out_height() const { return (height + window.top + bottom - window.kernel_height) / window.stride_height + 1; }
   std::int64_t out_width() const { return (width + window.left + right - window.kernel_width) / window.stride_width + 1; }
 };
-// Every size of window with and without a stride; maps smaller than the window, of one pixel, of odd sizes, of more pixels than
-// a tile of the widest registers has; padding of one side alone, and as much as there may be.
+// Every window size with and without a stride; maps smaller than the window, of one pixel, of odd sizes, larger than a tile of
+// the widest registers; padding on one side only, and maximum padding.
 const std::vector<Geometry> kGeometries = {
     {{7, 7, 1, 1, 3, 3}, 9, 17, 3, 3}, {{7, 7, 1, 1, 3, 3}, 4, 2, 3, 3},  {{7, 7, 1, 1, 6, 6}, 1, 1, 6, 6},
     {{7, 7, 2, 2, 3, 3}, 9, 13, 3, 3}, {{7, 7, 1, 1, 0, 0}, 8, 37, 0, 0}, {{5, 5, 1, 1, 2, 2}, 7, 7, 2, 2},
@@ -41,7 +41,7 @@ struct Convolved {
     c.kernels.depthwise_backward_data(g.window, dy.map, weights.map.data, dx.map);
     c.kernels.depthwise_backward_weights(g.window, x.map, dy.map, static_cast<float*>(d_weights.map.data));
   }
-  // body(input pixel, output pixel, place in the window) wherever the three meet.
+  // body(input pixel, output pixel, place in the window) for all matching triples.
   template <class Body>
   void each_meeting(const Body& body) const {
     const PoolWindow& w = g.window;
@@ -137,7 +137,7 @@ TEST(Depthwise, IsTheSameForAnyNumberOfThreads) {
   });
 }
 
-// What one sample's map holds reaches no other sample, even where it is not finite.
+// Values of one sample do not affect others, even if they are not finite.
 TEST(Depthwise, KeepsSamplesApart) {
   for_each_case([](const Case& c) {
     Convolved t(c, kGeometries[0]);

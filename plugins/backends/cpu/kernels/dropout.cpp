@@ -7,7 +7,7 @@
 namespace millrace::cpu {
 namespace {
 
-// By a key, one sample at a time.
+// Dropout of one sample at a time, by a key.
 class DropoutOfSample {
  public:
   explicit DropoutOfSample(const DropoutKey& key)
@@ -18,7 +18,7 @@ class DropoutOfSample {
     philox_key_ = {static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)};
   }
 
-  // Each value by its own draw.
+  // One draw per value.
   void values(const Map& x, const Map& y, std::int64_t n) const {
     for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
       for (std::int64_t c = 0; c < y.channels; c += 4) {
@@ -31,7 +31,7 @@ class DropoutOfSample {
     }
   }
 
-  // All pixels of a channel by one draw, or the whole sample.
+  // One draw for all pixels of a channel, or for the whole sample.
   void together(const Map& x, const Map& y, std::int64_t n) const {
     bool dropped[Map::kLanes];
     for (std::int64_t first = 0; first < y.channels; first += Map::kLanes) {
@@ -54,7 +54,7 @@ class DropoutOfSample {
                           static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)},
                          philox_key_);
   }
-  // When its 32 bits are below the threshold; a probability of 1 drops everything.
+  // True if its 32 bits are below the threshold; a probability of 1 drops everything.
   bool is_dropped(std::uint32_t bits) const { return bits < threshold_; }
 
   const DropoutKey& key_;

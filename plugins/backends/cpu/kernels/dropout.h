@@ -7,9 +7,9 @@
 
 namespace millrace::cpu {
 
-// Inverted dropout. Whether an element is dropped is a function of (seed, step, layer, first_sample + n, c, h, w) alone, without
-// what is dropped together. So backward is the same call on the gradient, and neither layout, threads nor the split over replicas
-// matters.
+// Inverted dropout. Each decision is a function of (seed, step, layer, first_sample + n, c, h, w) alone, without the coordinates
+// that are dropped together. So backward is the same call on the gradient, and neither layout, threads nor the split over
+// replicas matters.
 struct DropoutKey {
   std::uint64_t seed = 0, step = 0;
   std::uint32_t layer = 0;

@@ -7,7 +7,7 @@
 namespace millrace::cpu {
 namespace {
 
-// Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value.
+// Source coordinate for `at` on an axis of `size` pixels: mirrored, clamped, or -1 for the fill value.
 std::int32_t resolve(std::int64_t at, std::int64_t size, Border border) {
   if (at >= 0 && at < size) return static_cast<std::int32_t>(at);
   if (border == Border::constant) return -1;
@@ -20,12 +20,12 @@ std::int32_t resolve(std::int64_t at, std::int64_t size, Border border) {
 
 struct Axis {
   std::int64_t stored, window;  // extents
-  std::int64_t start, step;     // of the record
-  std::int64_t shift;           // of the view
+  std::int64_t start, step;     // the record's
+  std::int64_t shift;           // the view's
   bool mirrored;
 };
 
-// Stored coordinate, or -1, of each coordinate that the network sees.
+// The stored coordinate, or -1, for each coordinate of the network's input.
 void resolve_axis(const Axis& axis, Border record_border, Border view_border, std::vector<std::int32_t>& from) {
   from.resize(static_cast<std::size_t>(axis.window));
   for (std::int64_t i = 0; i < axis.window; ++i) {

@@ -37,7 +37,7 @@ struct Pixels {
   Batch batch;
 };
 
-// The view by the same reference: the window, seen through a second record.
+// The view by the same reference: the window, transformed by a second record.
 std::vector<std::uint8_t> reference(Pixels& p, std::uint32_t slot, const View* view) {
   std::vector<std::uint8_t> seen(p.batch.window.bytes()), twice(seen.size());
   const Image stored{p.pixels.data() + slot * p.batch.image.bytes(), p.batch.image};

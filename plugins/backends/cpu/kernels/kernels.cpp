@@ -12,7 +12,7 @@ namespace millrace::cpu {
 namespace {
 
 struct Choice {
-  const Kernels* usable[4] = {};  // best first, ends with null
+  const Kernels* usable[4] = {};  // best first, null-terminated
 
   Choice() {
     std::size_t count = 0;
@@ -54,7 +54,7 @@ void update_running(const float* mean, const float* variance, std::int64_t chann
                     float* running_mean, float* running_variance) {
   const double unbiased = count > 1 ? count / (count - 1) : 1;
   for (std::int64_t c = 0; c < channels; ++c) {
-    if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;  // they would stay so for the rest of the run
+    if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;  // they would stay non-finite for the rest of the run
     running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * mean[c]);
     running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased * variance[c]);
   }

@@ -1,5 +1,5 @@
-// What the kernels' tests share: tensors that can be read element by element in double whatever their layout and type, and a walk
-// over all instruction sets of this processor, layouts, types and awkward channel counts.
+// Shared by the kernels' tests: tensors with element access in double for any layout and type, and an iteration over all
+// instruction sets of this processor, layouts, types and awkward channel counts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class Tensor {
                                     : Map::channels_last(nullptr, type, n, channels, height, width);
     size_ = static_cast<std::size_t>(n * map.stride_n) * size_of(type);
     memory_.reset(static_cast<std::uint8_t*>(::operator new[](size_ + 64, std::align_val_t{64})));
-    std::memset(memory_.get(), 0xff, size_ + 64);  // NaN: what a kernel forgets to write is found
+    std::memset(memory_.get(), 0xff, size_ + 64);  // NaN: reveals elements that a kernel does not write
     map.data = memory_.get();
   }
   Tensor(const Tensor& other)
@@ -89,7 +89,7 @@ class Tensor {
     return *this;
   }
   bool same_bits(const Tensor& other) const { return std::memcmp(memory_.get(), other.memory_.get(), size_) == 0; }
-  // What a blocked layout holds past its channels must be zero; nothing may be written past the end.
+  // Padding of a blocked layout must stay zero; nothing may be written past the end.
   void expect_padding_kept() const {
     for (std::int64_t c = map.channels; map.padded && c < map.blocks() * Map::kLanes; ++c) {
       for (std::int64_t n = 0; n < map.n; ++n) {
@@ -141,7 +141,7 @@ inline std::vector<float> random_values(std::size_t count, unsigned seed, double
   return values;
 }
 
-// Runs body with teams of 1, 2 and 3 threads; what it returns must have the same bits each time.
+// Runs body with teams of 1, 2 and 3 threads; its results must be bit-identical.
 template <class Body>
 void expect_same_for_any_team(const Body& body) {
   const int before = omp_get_max_threads();

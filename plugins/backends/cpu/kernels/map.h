@@ -1,9 +1,9 @@
-// How a kernel sees a tensor of activations or gradients: logically (N, C, H, W), physically with 16 neighbouring channels
+// A kernel's view of a tensor of activations or gradients: logically (N, C, H, W), physically with 16 neighbouring channels
 // contiguous. One description serves oneDNN's 16-channel blocks ([N][C/16][H][W][16], float32 under AVX-512) and channels last
-// ([N][H][W][C], under AMX, and on processors with AVX2 alone, where oneDNN's own blocks have 8 channels and are not described).
+// ([N][H][W][C], under AMX, and on processors with only AVX2, where oneDNN's own blocks have 8 channels and are not supported).
 //
-// Element (n, c, h, w) lies at data[n * stride_n + (c / 16) * stride_block + (h * width + w) * stride_pixel + c % 16].
-// A Map owns nothing. Strides count elements. Data are float32 or bf16; all arithmetic is float32, bf16 is storage alone.
+// Element (n, c, h, w) lies at data[n * stride_n + (c / 16) * stride_block + (h * width + w) * stride_pixel + c % 16]. A Map owns
+// nothing. Strides count elements. Data are float32 or bf16; all arithmetic is float32, bf16 is for storage only.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct Map {
   DataType type = DataType::f32;
   std::int64_t n = 0, channels = 0, height = 1, width = 1;
   std::int64_t stride_n = 0, stride_block = 0, stride_pixel = 0;
-  bool padded = false;  // the last block has 16 channels in memory; a writer of the map writes zeros past `channels`
+  bool padded = false;  // the last block has 16 channels in memory; writers write zeros past `channels`
 
   std::int64_t pixels() const { return height * width; }
   std::int64_t blocks() const { return (channels + kLanes - 1) / kLanes; }
-  std::int64_t elements() const { return n * channels * pixels(); }  // logical ones
+  std::int64_t elements() const { return n * channels * pixels(); }  // logical elements
 
   // [N][C/16][H][W][16]
   static Map blocked(void* data, DataType type, std::int64_t n, std::int64_t channels, std::int64_t height, std::int64_t width) {

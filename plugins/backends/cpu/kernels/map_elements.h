@@ -1,4 +1,4 @@
-// Elements of a map of any layout and type, one by one: for passes that are rare or small.
+// Access to single elements of a map of any layout and type, for rare or small passes.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ inline void* address(const Map& map, std::int64_t at) {
   return static_cast<char*>(map.data) + static_cast<std::size_t>(at) * size_of(map.type);
 }
 
-// body(n) for every sample, shared out over the team.
+// Calls body(n) for every sample, distributed over the team.
 template <class Body>
 void for_each_sample(const Map& map, const Body& body) {
 #pragma omp parallel for schedule(static) if (map.elements() > 16384)

@@ -23,7 +23,7 @@ Statistics reference_statistics(const Tensor& x) {
   return s;
 }
 
-// A batch normalisation with everything that belongs to it, and its reference in double.
+// A complete batch normalisation, and its reference in double.
 struct Fixture {
   Fixture(const Case& c, Activation kind, bool with_residual, std::int64_t n = 3, std::int64_t height = 3, std::int64_t width = 5)
       : activation(kind),

@@ -112,7 +112,7 @@ TEST(MaxPool, BackwardGivesEachGradientToTheLargest) {
   });
 }
 
-// More places than a byte can tell apart, of windows that overlap and of windows that do not.
+// More positions than a byte can hold, with and without overlapping windows.
 TEST(MaxPool, NamesEveryPlaceOfALargeWindow) {
   for (const Geometry& geometry :
        {Geometry{{19, 17, 4, 3, 5, 4}, 24, 20, 4, 4}, Geometry{{17, 18, 17, 18, 0, 0}, 35, 36, 2, 2}}) {
@@ -181,7 +181,7 @@ TEST(AveragePool, MatchesTheReferenceForwardAndBackward) {
         });
       }
       p.dx.expect_near(
-          [&](auto n, auto k, auto pixel) {  // one plane is compared, all are checked for what was not written
+          [&](auto n, auto k, auto pixel) {  // one plane is compared, all are checked for unwritten elements
             const bool compared = n == 2 && k == c.channels - 1;
             return compared ? expected[static_cast<std::size_t>(pixel)] : p.dx.at(n, k, pixel);
           },

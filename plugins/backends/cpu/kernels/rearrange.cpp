@@ -8,7 +8,7 @@
 namespace millrace::cpu {
 namespace {
 
-// body(n, pixel, phase's n, phase's pixel) for all pixels of one phase; the map's pixel is -1 where it is past the map.
+// Calls body(n, pixel, phase's n, phase's pixel) for all pixels of one phase; the map's pixel is -1 if outside the map.
 template <class Body>
 void each_of_phase(const Map& map, std::int64_t rows, std::int64_t columns, const Map& phases, std::int64_t phase,
                    const Body& body) {
@@ -18,7 +18,7 @@ void each_of_phase(const Map& map, std::int64_t rows, std::int64_t columns, cons
     body(n, y < map.height && x < map.width ? y * map.width + x : -1, phase, i);
   }
 }
-// The channels of a pixel, with their padding where both have it.
+// The channels of a pixel, including padding if both have it.
 void copy_pixel(const Map& from, std::int64_t from_n, std::int64_t from_pixel, const Map& to, std::int64_t to_n,
                 std::int64_t to_pixel) {
   for (std::int64_t c = 0; c < to.channels; c += Map::kLanes) {
@@ -34,10 +34,10 @@ void clear_pixel(const Map& to, std::int64_t n, std::int64_t pixel) {
   }
 }
 
-// `count` pixels of a row.
+// Copies `count` pixels of a row.
 void copy_pixels(const Map& from, std::int64_t from_n, std::int64_t from_pixel, const Map& to, std::int64_t to_n,
                  std::int64_t to_pixel, std::int64_t count) {
-  if (from.stride_pixel == from.channels && to.stride_pixel == to.channels) {  // channels last: they lie in one piece
+  if (from.stride_pixel == from.channels && to.stride_pixel == to.channels) {  // channels last: contiguous
     std::memcpy(address(to, offset(to, to_n, 0, to_pixel)), address(from, offset(from, from_n, 0, from_pixel)),
                 static_cast<std::size_t>(count * to.channels) * size_of(to.type));
     return;
@@ -45,7 +45,7 @@ void copy_pixels(const Map& from, std::int64_t from_n, std::int64_t from_pixel, 
   for (std::int64_t i = 0; i < count; ++i) copy_pixel(from, from_n, from_pixel + i, to, to_n, to_pixel + i);
 }
 
-// body(n, pixel, the wide map's n, its pixel) for the first pixel of each row of each image; n may be past the map.
+// Calls body(n, pixel, the wide map's n, its pixel) for the first pixel of each row of each image; n may be outside the map.
 template <class Body>
 void for_each_row_side_by_side(const Map& map, const SideBySide& how, const Map& wide, const Body& body) {
 #pragma omp parallel for schedule(static) if (map.elements() > 16384)
@@ -57,12 +57,12 @@ void for_each_row_side_by_side(const Map& map, const SideBySide& how, const Map&
   }
 }
 
-// f(T{}): T is as large as an element.
+// f(T{}): T has the element's size.
 template <class F>
 void with_elements(DataType type, const F& f) {
   type == DataType::bf16 ? f(std::uint16_t{}) : f(float{});
 }
-// body(place in the map, place among plain values) for the values of a sample, pixel by pixel.
+// Calls body(place in the map, place among plain values) for the values of a sample, pixel by pixel.
 template <class Body>
 void for_each_place(const Map& map, std::int64_t n, const Body& body) {
   for (std::int64_t c = 0; c < map.channels; c += Map::kLanes) {

@@ -1,4 +1,4 @@
-// Winograd's algorithm beside a direct convolution in double. Both read the same inputs; ours in bf16 rounds in between.
+// Winograd's algorithm compared with a direct convolution in double. Both read the same inputs; ours in bf16 rounds in between.
 #include <algorithm>
 #include <tuple>
 
@@ -18,7 +18,7 @@ struct Geometry {
   std::int64_t samples, in, out, height, width, top, left, bottom, right;
 };
 // Odd and even sizes, one pixel, less than a tile, padding of all kinds, an odd number of blocks on both sides, one tile more
-// than a thread transforms at once; with few channels and many tiles, and with many channels, where sums are cut in other ways.
+// than a thread transforms at once; with few channels and many tiles, and with many channels, where sums are divided differently.
 const std::vector<Geometry> kGeometries = {
     {1, 16, 16, 1, 1, 1, 1, 1, 1},  {2, 32, 48, 9, 11, 1, 1, 1, 1},  {3, 48, 16, 4, 4, 1, 1, 1, 1},
     {2, 16, 32, 7, 5, 0, 0, 0, 0},  {2, 32, 16, 3, 6, 2, 2, 2, 2},   {1, 16, 16, 8, 9, 2, 0, 0, 1},
@@ -54,7 +54,7 @@ struct Convolved {
   float weight(std::int64_t out, std::int64_t in, std::int64_t place) const {
     return weights[static_cast<std::size_t>((out * g.in + in) * 9 + place)];
   }
-  // body(input pixel, output pixel, place in the window) wherever the three meet.
+  // body(input pixel, output pixel, place in the window) for all matching triples.
   template <class Body>
   void each_meeting(const Body& body) const {
     for (std::int64_t out = 0; out < y.map.pixels(); ++out) {
@@ -65,7 +65,7 @@ struct Convolved {
     }
   }
 
-  // Aligned, and NaN until something is written.
+  // Aligned, and NaN until written.
   class Memory {
    public:
     explicit Memory(std::size_t floats)
@@ -182,7 +182,7 @@ TEST_P(Winograd, IsTheSameForAnyNumberOfThreads) {
   }
 }
 
-// What one sample's map holds reaches no other sample, even where it is not finite.
+// Values of one sample do not affect others, even if they are not finite.
 TEST_P(Winograd, KeepsSamplesApart) {
   for_each_convolved([](Convolved& t) {
     t.forward(false);

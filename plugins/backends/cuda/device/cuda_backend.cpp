@@ -11,7 +11,7 @@
 
 namespace millrace::cuda {
 
-// What is asked and opened once a process. Thread-safe.
+// State queried and opened once per process. Thread-safe.
 struct CudaProcess {
   const DeviceList& devices() {
     const std::lock_guard lock(mutex_);
@@ -19,7 +19,7 @@ struct CudaProcess {
     return *devices_;
   }
 
-  // REQUIRES: there is such a device. GPUs that are opened let each other reach their memory.
+  // REQUIRES: the device exists. Opened GPUs get access to each other's memory.
   std::shared_ptr<Gpu> gpu(const DeviceInfo& info) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Gpu>& known = gpus_[info.index];
@@ -41,8 +41,8 @@ struct CudaProcess {
 
 namespace {
 
-// The one object of this plugin that lives as long as the process, since a program may make several backends and what they share
-// takes long to open. It is never destroyed: by then CUDA's own static objects may be gone, and the driver takes everything back.
+// The only object of this plugin that lives as long as the process, because a program may make several backends and the shared
+// state takes long to open. Never destroyed: CUDA's own static objects may be gone by then, and the driver frees everything.
 CudaProcess& process() {
   static auto* const one = new CudaProcess;
   return *one;

@@ -1,7 +1,7 @@
-// Backend "cuda": NVIDIA devices, through cuDNN, cuBLASLt and kernels of our own.
+// Backend "cuda": NVIDIA devices, through cuDNN, cuBLASLt and our own kernels.
 //
-// Environment: ../README.md. Without a driver there are no devices, and unavailable_reason() says why; nothing is printed or
-// thrown.
+// Environment: ../README.md. Without a driver there are no devices, and unavailable_reason() returns the cause; nothing is
+// printed or thrown.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,14 @@ namespace millrace::cuda {
 
 struct CudaProcess;
 
-// Backends of one process share what they find and open.
+// Backends of one process share their device list and opened libraries.
 class CudaBackend final : public Backend {
  public:
   CudaBackend();
   std::string name() const override { return "cuda"; }
   std::vector<DeviceInfo> devices() override;
   std::string unavailable_reason() override;
-  // Devices of one process reach each other's memory where the hardware can.
+  // Devices of one process access each other's memory if the hardware can.
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
  private:

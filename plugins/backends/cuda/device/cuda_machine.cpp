@@ -14,7 +14,7 @@ CudaMachine::~CudaMachine() {
   planners_.clear();
   guest_.reset();
   own_.reset();
-  gpu_->trim();  // what is not used elsewhere goes with it
+  gpu_->trim();  // frees unused memory too
 }
 
 // ---- Memory ----
@@ -35,8 +35,8 @@ std::byte* CudaMachine::allocate(std::size_t bytes, const std::string& what) {
   return memory;
 }
 
-// cudaFreeAsync knows only the order of its own stream, so the others' work is waited for; and memory counts as taken until the
-// host has seen the stream come that far. Errors are those of earlier work, which finish() reports.
+// cudaFreeAsync orders only its own stream, so this waits for the others; and memory counts as used until the host sees the
+// stream reach that point. Errors belong to earlier work; finish() reports them.
 void CudaMachine::release(std::byte* memory) noexcept {
   if (memory == nullptr) return;
   try {
@@ -52,7 +52,7 @@ void CudaMachine::release(std::byte* memory) noexcept {
 
 std::byte* CudaMachine::allocate_host(std::size_t bytes) {
   use_device(info().index);
-  void* memory = nullptr;  // portable: pinned for every device, since a batch is read by several
+  void* memory = nullptr;  // portable: pinned for every device, since several read a batch
   const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocPortable);
   check(status, fmt::format("pinning {} bytes of host memory (cudaHostAlloc)", bytes));
   std::memset(memory, 0, bytes);
@@ -91,7 +91,7 @@ std::vector<std::shared_ptr<CudaStream>> CudaMachine::streams() {
 
 double CudaMachine::seconds_between(const Event& first, const Event& second) {
   use_device(info().index);
-  float milliseconds = 0;  // to about half a microsecond
+  float milliseconds = 0;  // resolution about half a microsecond
   const auto event = [](const Event& mark) { return static_cast<const CudaMark&>(mark).native(); };
   check(cudaEventElapsedTime(&milliseconds, event(first), event(second)), "cudaEventElapsedTime");
   return static_cast<double>(milliseconds) / 1000;

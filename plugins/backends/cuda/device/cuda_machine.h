@@ -1,4 +1,4 @@
-// One CUDA device: its memory, its queues, and what its libraries compute.
+// One CUDA device: its memory, queues and library plans.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,9 +18,9 @@ namespace millrace::cuda {
 
 class LibraryPlanner;
 
-// One device object's view of a GPU: its queues, and what was chosen for it. Pool, libraries and plans are the GPU's, which all
-// machines share. Thread-safe; each call makes the device the calling thread's current one. Queues and plans must go before the
-// machine.
+// One device object's view of a GPU: its queues and choices. Pool, libraries and plans belong to the GPU and are shared by all
+// machines. Thread-safe; each call makes the device the calling thread's current one. Queues and plans must be destroyed before
+// the machine.
 class CudaMachine final : public Machine {
  public:
   explicit CudaMachine(std::shared_ptr<Gpu> gpu);  // throws Error(device)
@@ -44,7 +44,7 @@ class CudaMachine final : public Machine {
   bool reaches(const void* memory) override { return gpu_->reaches(memory); }
 
  private:
-  struct Guest {  // what native() hands out
+  struct Guest {  // returned by native()
     explicit Guest(std::shared_ptr<CudaStream> of);
     ~Guest();
     Guest(const Guest&) = delete;
@@ -64,12 +64,12 @@ class CudaMachine final : public Machine {
   std::vector<std::shared_ptr<CudaStream>> streams();
 
   const std::shared_ptr<Gpu> gpu_;
-  std::unique_ptr<CudaStream> own_;  // where memory is taken, zeroed and given back
+  std::unique_ptr<CudaStream> own_;  // takes, zeroes and frees memory
 
-  std::mutex planning_;  // while plans are made, which takes and releases memory
+  std::mutex planning_;  // held while plans are made, which takes and releases memory
   std::vector<Planner> planners_;
 
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // guards the fields below
   std::vector<std::weak_ptr<CudaStream>> streams_;
   std::unique_ptr<Guest> guest_;
 };

@@ -1,4 +1,4 @@
-// What a machine's libraries compute. Apart, so that tests of the rest need no library.
+// A machine's library plans. Separate, so that other tests need no library.
 #include <algorithm>
 
 #include "cuda_machine.h"

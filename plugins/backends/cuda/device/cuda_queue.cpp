@@ -38,7 +38,7 @@ void CudaStream::finish() const {
     changed_.wait(lock, [this] { return capturing_ == std::thread::id(); });
     ++finishing_;
   }
-  // The guests' stream may be captured by a plugin, which does not say so.
+  // A plugin may capture the guests' stream without notice.
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
   const cudaError_t asked = cudaStreamIsCapturing(stream_, &captured);
   const bool waits = asked == cudaSuccess && captured == cudaStreamCaptureStatusNone;
@@ -71,7 +71,7 @@ void CudaStream::end_capture() noexcept {
 CudaRecording::CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<RecordedMark>> marks)
     : stream_(std::move(stream)), marks_(std::move(marks)) {
   check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
-  const cudaError_t uploaded = cudaGraphUpload(executable_, stream_->native());  // or the first launch would
+  const cudaError_t uploaded = cudaGraphUpload(executable_, stream_->native());  // otherwise the first launch would
   if (uploaded != cudaSuccess) cudaGraphExecDestroy(executable_);
   check(uploaded, "cudaGraphUpload");
 }
@@ -129,8 +129,8 @@ void CudaQueue::copy_out(void* host, const void* device, std::size_t bytes) {
 
 void CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  // Memory of a pool that does not admit this device is copied by cudaMemcpyPeerAsync alone, which goes through the host. What is
-  // recorded does not leave the device.
+  // Memory of a pool that this device cannot access is copied only by cudaMemcpyPeerAsync, through the host. Recorded work stays
+  // on the device.
   const bool as_peers = !recording_ && !(reaches_(to) && reaches_(from));
   submit("copy", [&](cudaStream_t stream) {
     if (as_peers) {
@@ -190,7 +190,7 @@ void CudaQueue::wait(const Ref<Event>& mark) {
 void CudaQueue::begin_recording() {
   submit("begin", [&](cudaStream_t stream) {
     if (recording_) fail(ErrorKind::device, "begin_recording() within a recording");
-    // Thread-local: other threads go on allocating and synchronising meanwhile, and only this one may record.
+    // Thread-local: other threads can still allocate and synchronise, and only this one may record.
     stream_->begin_capture();
     const cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (status != cudaSuccess) stream_->end_capture();
@@ -234,7 +234,7 @@ void CudaQueue::launch(Recording& recording) {
   });
 }
 
-// A library may do something that a capture forbids and still report success: found here, at the call that did it.
+// A library may violate the capture and still report success: detected here, at the call responsible.
 void CudaQueue::check_recording() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream_->native(), &status), "cudaStreamIsCapturing");

@@ -1,4 +1,4 @@
-// A queue of work on a CUDA device: one stream, its marks, and what is being recorded in it.
+// A queue of work on a CUDA device: one stream, its marks, and its current recording.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 
 namespace millrace::cuda {
 
-// A stream that does not wait for the default stream. Its destructor waits for its work, then calls what at_close() was given.
+// A stream that does not wait for the default stream. Its destructor waits for its work, then calls the at_close() functions.
 class CudaStream {
  public:
   CudaStream(int device, const std::string& name);
@@ -27,13 +27,12 @@ class CudaStream {
   cudaStream_t native() const { return stream_; }
   int device() const { return device_; }
   const std::string& name() const { return name_; }
-  // Waits; throws Error(device). Another thread's capture of the stream is waited for first, since it would break if anybody
-  // waited for the stream meanwhile; this thread's own, and a plugin's of the guests' stream, are passed over: what they hold has
-  // not begun. (All else that other threads do, taking and giving back memory too, a capture of mode
-  // cudaStreamCaptureModeThreadLocal puts up with.)
+  // Waits; throws Error(device). Waits first for another thread's capture of the stream, which would break if the stream were
+  // synchronised meanwhile; ignores this thread's own capture, and a plugin's of the guests' stream: their work has not begun. (A
+  // capture of mode cudaStreamCaptureModeThreadLocal tolerates all other calls of other threads, including allocation.)
   void finish() const;
 
-  // For what others keep under this stream's name. `closed` must not throw. By the thread that submits to the stream.
+  // For state that others keep by stream. `closed` must not throw. Call from the thread that submits to the stream.
   void at_close(std::function<void()> closed) { at_close_.push_back(std::move(closed)); }
 
   // Around a capture, by the thread that captures.
@@ -43,7 +42,7 @@ class CudaStream {
  private:
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
-  std::thread::id capturing_;  // no thread: none captures
+  std::thread::id capturing_;  // empty: no thread captures
   mutable int finishing_ = 0;  // threads
 
   const int device_;
@@ -52,7 +51,7 @@ class CudaStream {
   std::vector<std::function<void()>> at_close_;
 };
 
-// A CUDA graph, and the marks that its launches set. Waits for its last launch before it goes.
+// A CUDA graph, and the marks that its launches set. The destructor waits for its last launch.
 class CudaRecording final : public Recording {
  public:
   CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<RecordedMark>> marks);
@@ -68,8 +67,8 @@ class CudaRecording final : public Recording {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// Errors name the device, the queue and the call; those of earlier work are met by whichever call comes next. A call that fails
-// while recording ends the recording.
+// Errors name the device, the queue and the call; errors of earlier work appear in a later call. A failing call ends the
+// recording.
 class CudaQueue final : public Queue {
  public:
   using Reaches = std::function<bool(const void* memory)>;  // Machine::reaches()
@@ -89,8 +88,8 @@ class CudaQueue final : public Queue {
   Ref<Mark> timed_mark() override;
   void wait(const Ref<Event>& mark) override;
 
-  // The first run of an element or a plan may load its code onto the device, which a capture does not allow: what is recorded has
-  // run once before.
+  // The first run of an element or a plan may load its code onto the device, which a capture forbids: recorded work must have run
+  // once before.
   void begin_recording() override;
   Ref<Mark> recorded_mark() override;
   std::unique_ptr<Recording> end_recording() override;
@@ -108,7 +107,7 @@ class CudaQueue final : public Queue {
   const Reaches reaches_;
   const std::shared_ptr<Marks> marks_;
   bool recording_ = false;
-  std::vector<Ref<RecordedMark>> recorded_;  // by the present recording
+  std::vector<Ref<RecordedMark>> recorded_;  // in the current recording
 };
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// cuDNN, cuBLASLt and what was chosen of them, once a process for each GPU.
+// cuDNN, cuBLASLt and the plans chosen, once per process and GPU.
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ namespace millrace::cuda {
 
 struct ChosenPlan {
   std::shared_ptr<const DevicePlan> plan;
-  std::string text;  // the choice, as runs save it
+  std::string text;  // the saved form of the choice
 };
 
-// Shared by all planners of one GPU (library_plans.h), which fill it when they first need something. Handles take long to make;
-// plans of equal shapes and options are the same whichever network they belong to. REQUIRES: `mutex` is held.
+// Shared by all planners of one GPU (library_plans.h), which fill it on first use. Handles take long to create; plans of equal
+// shapes and options are the same for all networks. REQUIRES: `mutex` is held.
 struct DeviceLibraries {
-  std::mutex mutex;  // of all that follows; held while a plan is made, since planning shares one of cuDNN's handles
+  std::mutex mutex;  // guards the fields below; held while a plan is made, since planning shares one of cuDNN's handles
   std::shared_ptr<CudnnHandles> cudnn;
   std::shared_ptr<const CublasLtHandle> cublaslt;
   std::unique_ptr<PlanCache> cache;

@@ -18,7 +18,7 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr int kLeastDriver = 580;  // the first whose CUDA is 13
+constexpr int kLeastDriver = 580;  // the first with CUDA 13
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 ..."
 std::string driver_version(const Nvml* nvml) {
@@ -57,10 +57,10 @@ DriverState driver_state(const Nvml* nvml) {
 
 std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GB", static_cast<double>(bytes) / 1e9); }
 
-// The libraries that do the work: what `pipeline-inspect devices` shows of them.
+// The versions of the compute libraries, shown by `pipeline-inspect devices`.
 struct LibraryVersions {
   std::string cudnn, cublaslt, nccl;
-  std::string missing;  // the first that nothing goes without
+  std::string missing;  // the first required one that is missing
 };
 
 LibraryVersions library_versions() {
@@ -104,6 +104,7 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   info.index = index;
   info.name = properties.name;
   info.memory = properties.totalGlobalMem;
+  info.cache = static_cast<std::size_t>(properties.l2CacheSize);
   const bool slice = nvml != nullptr && nvml->knows(uuid_text(properties.uuid, true));  // CUDA's properties do not say
   info.uuid = uuid_text(properties.uuid, slice);
   info.native_bf16 = properties.major * 10 + properties.minor >= kLeastCapability;

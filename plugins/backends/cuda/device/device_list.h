@@ -1,4 +1,4 @@
-// Which devices this program can use, and in one sentence why not. Opens no device.
+// The devices that this program can use, or one sentence why there are none. Opens no device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,28 +13,28 @@ namespace millrace::cuda {
 
 class Nvml;
 
-// What can be asked of a machine before any device is opened.
+// A machine's state before any device is opened.
 struct DriverState {
-  bool library = false;              // libcuda.so.1 can be opened
+  bool library = false;              // libcuda.so.1 can be loaded
   std::string driver;                // "580.65.06"; empty: unknown
-  int driver_cuda = 0;               // the newest CUDA that the driver knows: 13000 for 13.0
-  int runtime_cuda = 0;              // the one that this program was built with
-  cudaError_t status = cudaSuccess;  // of cudaGetDeviceCount
+  int driver_cuda = 0;               // the newest CUDA that the driver supports: 13000 for 13.0
+  int runtime_cuda = 0;              // the version that this program was built with
+  cudaError_t status = cudaSuccess;  // result of cudaGetDeviceCount
   int count = 0;
   std::string visible;  // CUDA_VISIBLE_DEVICES, if it is set ...
   bool visible_is_set = false;
 };
 
-// One sentence; empty: there are devices.
+// One sentence; empty if there are devices.
 std::string why_no_device(const DriverState& state);
 std::string cuda_version_text(int version);  // 13000: "13.0"
-// "GPU-8e1f1a2b-...", or "MIG-..." of a slice of a GPU, which CUDA enumerates as a device like any other.
+// "GPU-8e1f1a2b-...", or "MIG-..." for a slice of a GPU, which CUDA enumerates as an ordinary device.
 std::string uuid_text(const cudaUUID_t& uuid, bool slice = false);
 
-// Compute capability 8.0 is the oldest that the kernels are built for, and the first that multiplies bf16.
+// Compute capability 8.0 is the oldest that the kernels are built for, and the first with bf16 multiplication.
 inline constexpr int kLeastCapability = 80;
 
-// Asks the driver, NVML and the libraries when it is made, which takes a tenth of a second or more. Thread-safe.
+// The constructor queries the driver, NVML and the libraries, which takes a tenth of a second or more. Thread-safe.
 class DeviceList {
  public:
   DeviceList();
@@ -42,12 +42,12 @@ class DeviceList {
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
 
-  const std::vector<DeviceInfo>& found() const { return found_; }     // `index` is CUDA's own number
-  const std::string& unavailable_reason() const { return why_not_; }  // when there is none
-  std::vector<DeviceInfo> now() const;                                // with the memory that is free at present
+  const std::vector<DeviceInfo>& found() const { return found_; }     // `index` is CUDA's number
+  const std::string& unavailable_reason() const { return why_not_; }  // if there are none
+  std::vector<DeviceInfo> now() const;                                // with the currently free memory
 
  private:
-  const std::unique_ptr<Nvml> nvml_;  // null: it is not there
+  const std::unique_ptr<Nvml> nvml_;  // null if not available
   std::vector<DeviceInfo> found_;
   std::string why_not_;
 };

@@ -1,4 +1,4 @@
-// What CudaQueue::run(LibraryRun) expects of the plans that CudaMachine::plan() hands out.
+// The plans that CudaMachine::plan() returns, as CudaQueue::run(LibraryRun) uses them.
 #pragma once
 
 #include "cuda_queue.h"
@@ -8,7 +8,7 @@ namespace millrace::cuda {
 class DevicePlan : public LibraryPlan {
  public:
   // Submits the work to `stream`, which belongs to `queue` and to the current device. Elements that the library lacks (a bias, an
-  // activation, a conversion) are run on `queue`, which keeps their order. Must do nothing that a stream capture forbids.
+  // activation, a conversion) run on `queue` in order. Must not do anything that a stream capture forbids.
   virtual void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const = 0;
 };
 

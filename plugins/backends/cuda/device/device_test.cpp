@@ -1,4 +1,4 @@
-// What of the CUDA device can be tested without one: what it says, how it looks for libraries, how it lays out grids.
+// Parts of the CUDA device that can be tested without one: messages, search for libraries, layout of grids.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ TEST(WhyNoDevice, SaysNothingWhereThereIsOne) { EXPECT_EQ(why_no_device(working(
 TEST(WhyNoDevice, NamesTheMissingDriver) {
   EXPECT_EQ(why_no_device(DriverState{}),
             "no NVIDIA driver (libcuda.so.1 was not found); for an NVIDIA GPU, install driver 580 or later");
-  DriverState state = working();  // the runtime says so when it cannot open libcuda.so.1 itself
+  DriverState state = working();  // the runtime's message if it cannot load libcuda.so.1
   state.status = cudaErrorInsufficientDriver;
   state.driver_cuda = 0;
   EXPECT_EQ(why_no_device(state),
@@ -137,7 +137,7 @@ TEST(Check, NamesCallErrorAndPlace) {
 
 // ---- Libraries ----
 
-// MILLRACE_CUDA_LIBRARIES for the length of a test; the program may have been started with one that it needs.
+// Sets MILLRACE_CUDA_LIBRARIES during a test; the program may need its original value.
 class Variable {
  public:
   explicit Variable(const std::string& value) {
@@ -195,10 +195,16 @@ TEST(Library, FindsWhatTheLoaderFindsAndCallsIt) {
 }
 
 TEST(Library, FindsAFileInANamedFolder) {
-  const Folder folder;
+  const Folder empty, folder;
   std::filesystem::create_symlink(path_of_libm(), folder / "libof-this-test.so.9");
-  const Variable variable("/no/such/folder:" + folder.path());
+  const Variable variable(empty.path() + ":" + folder.path());
   EXPECT_EQ(Library({"libof-this-test.so.9"}).symbol<double(double)>("floor")(-0.5), -1.0);
+}
+
+TEST(Library, RefusesANamedFolderThatIsNotThere) {
+  const Folder folder;
+  const Variable variable(folder.path() + ":/no/such/folder");
+  EXPECT_EQ(message_of([] { Library({"libm.so.6"}); }), "MILLRACE_CUDA_LIBRARIES: there is no folder '/no/such/folder'");
 }
 
 TEST(Library, SaysWhatItLookedForAndWhere) {
@@ -314,7 +320,7 @@ std::string text_of(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// An element whose code nvcc never saw would be found out by a launch, on a device.
+// Otherwise an element that nvcc never compiled would only be detected by a launch on a device.
 TEST(DeviceCode, IsThereForEveryElement) {
   const std::filesystem::path folder = MILLRACE_SOURCE_DIR "/plugins/backends/cuda";
   std::string instances;

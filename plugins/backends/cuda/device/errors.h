@@ -1,11 +1,13 @@
-// One way to check a CUDA call.
+// Checks CUDA calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
 #include <source_location>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "millrace/error.h"
 
@@ -17,16 +19,23 @@ inline std::string place(const std::source_location& where) {
   return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), where.line());
 }
 
-// Throws Error(device) that says which call failed, why, and where. `call` may say what it was for: "cudaMalloc of the arena".
-inline void check(cudaError_t status, std::string_view call,
-                  const std::source_location& where = std::source_location::current()) {
-  if (status == cudaSuccess) return;
+// Which call failed, why, and where; nothing after success. `call` may say what it was for: "cudaMalloc of the arena".
+inline std::optional<Error> error_of(cudaError_t status, std::string_view call,
+                                     const std::source_location& where = std::source_location::current()) {
+  if (status == cudaSuccess) return std::nullopt;
   cudaGetLastError();  // an error that is not sticky must not be found again by the next launch's check
-  fail(ErrorKind::device, "{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where));
+  return Error(ErrorKind::device,
+               fmt::format("{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where)));
 }
 
-// Everything that follows on this thread is meant for this device. Not undone on return: setting the former device back would
-// make CUDA open device 0 on threads that never chose one.
+// Throws the same.
+inline void check(cudaError_t status, std::string_view call,
+                  const std::source_location& where = std::source_location::current()) {
+  if (std::optional<Error> error = error_of(status, call, where)) throw std::move(*error);
+}
+
+// Selects this device for all later calls on this thread. Not undone on return: restoring the former device would make CUDA open
+// device 0 on threads that never chose one.
 inline void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
 
 }  // namespace millrace::cuda

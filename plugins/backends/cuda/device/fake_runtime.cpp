@@ -15,13 +15,13 @@
 struct CUstream_st {
   int number = 0;
   bool capturing = false, broken = false;
-  std::vector<CUevent_st*> external;  // that the present capture records
+  std::vector<CUevent_st*> external;  // recorded by the current capture
 };
 struct CUevent_st {
-  std::uint64_t ticket = 0;  // of the work that it was recorded after
+  std::uint64_t ticket = 0;  // ticket of the work before it
 };
 struct CUgraph_st {
-  std::vector<CUevent_st*> external;  // that each launch records again
+  std::vector<CUevent_st*> external;  // re-recorded by each launch
 };
 struct CUgraphExec_st : CUgraph_st {};
 
@@ -49,7 +49,7 @@ State& state() {
   return one;
 }
 
-// Writes a call down and says how it ends.
+// Logs a call and returns its result.
 cudaError_t call(const std::string& text, CUstream_st* stream = nullptr) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
@@ -196,7 +196,7 @@ using namespace millrace::cuda;
 using fake::call;
 using fake::state;
 
-// ---- The runtime's functions, as the toolkit declares them ----
+// ---- The runtime's functions, with the toolkit's declarations ----
 
 extern "C" {
 

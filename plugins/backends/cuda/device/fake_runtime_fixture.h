@@ -1,4 +1,4 @@
-// A machine and a queue of it on the runtime that is acted out.
+// A machine and a queue on the fake runtime.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,6 +23,7 @@ class OnFakeRuntime : public testing::Test {
     fake::lie_on(info.index);
     info.name = "Acted 100";
     info.memory = 1 << 20;
+    info.cache = 8192;
     gpu_ = std::make_shared<Gpu>(info);
     machine_ = std::make_shared<CudaMachine>(gpu_);
     queue_ = machine_->make_queue("compute");  // on stream 2: stream 1 is the machine's own

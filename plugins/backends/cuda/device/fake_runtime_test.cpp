@@ -1,4 +1,4 @@
-// The machine, its queues and its marks on a runtime that is acted out: order of calls, captures that fail, errors, memory.
+// The machine, its queues and its marks on a fake runtime: order of calls, failing captures, errors, memory.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -60,7 +60,7 @@ TEST_F(OnFakeRuntime, AMarkIsCompleteWhenTheWorkBeforeItIs) {
   fake::hold();
   const Ref<Mark> mark = queue_->mark();
   EXPECT_FALSE(mark->complete());
-  queue_->run(Scale<float>{});  // "not ready" is no error of this launch
+  queue_->run(Scale<float>{});  // "not ready" is not an error of this launch
   fake::release();
   EXPECT_TRUE(mark->complete());
   EXPECT_NO_THROW(mark->wait());
@@ -68,14 +68,14 @@ TEST_F(OnFakeRuntime, AMarkIsCompleteWhenTheWorkBeforeItIs) {
 
 TEST_F(OnFakeRuntime, ThenCallsAtOnceWhatIsCompleteAndLaterInOrderWhatIsNot) {
   int now = 0;
-  queue_->mark()->then([&] { now = 1; });
+  queue_->mark()->then([&](const Error*) { now = 1; });
   EXPECT_EQ(now, 1);
 
   fake::hold();
   std::vector<int> order;
   std::atomic<int> done{0};
   for (int i = 0; i < 20; ++i) {
-    queue_->mark()->then([&, i] {
+    queue_->mark()->then([&, i](const Error*) {
       order.push_back(i);
       ++done;
     });
@@ -90,14 +90,14 @@ TEST_F(OnFakeRuntime, QueueCallsWhatWaitsBeforeItGoes) {
   fake::hold();
   std::atomic<int> done{0};
   const Ref<Mark> mark = queue_->mark();
-  mark->then([&] { ++done; });
+  mark->then([&](const Error*) { ++done; });
   std::thread later([] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     fake::release();
   });
   queue_.reset();
   EXPECT_EQ(done, 1);
-  mark->then([&] { ++done; });  // a mark outlives its queue
+  mark->then([&](const Error*) { ++done; });  // a mark outlives its queue
   EXPECT_EQ(done, 2);
   later.join();
 }
@@ -105,10 +105,13 @@ TEST_F(OnFakeRuntime, QueueCallsWhatWaitsBeforeItGoes) {
 TEST_F(OnFakeRuntime, AFailedDeviceCompletesMarksSoThatNobodyHangs) {
   fake::hold();
   const Ref<Mark> mark = queue_->mark();
-  std::atomic<bool> called{false};
-  mark->then([&] { called = true; });
+  std::atomic<int> failed{0};
+  const auto count = [&](const Error* failure) { failed += failure != nullptr && contains(failure->message(), "waiting for"); };
+  mark->then(count);
   fake::fail_work(cudaErrorLaunchFailure);
-  while (!called) std::this_thread::yield();
+  while (failed == 0) std::this_thread::yield();
+  mark->then(count);  // at once, since it is complete
+  EXPECT_EQ(failed, 2);
   EXPECT_TRUE(mark->complete());
   EXPECT_TRUE(contains(message_of([&] { mark->wait(); }), "waiting for the device"));
 }
@@ -119,10 +122,10 @@ TEST_F(OnFakeRuntime, SumsOfADeviceThatHasFailedAreNotHandedOut) {
   const double device[2] = {};
   fake::hold();
   const Ref<Event> known = back.submit(*queue_, device, 2, sums);
-  std::atomic<bool> called{false};
-  known->then([&] { called = true; });
+  std::atomic<bool> failed{false};
+  known->then([&](const Error* failure) { failed = failure != nullptr; });
   fake::fail_work(cudaErrorLaunchFailure);
-  while (!called) std::this_thread::yield();
+  while (!failed) std::this_thread::yield();
   EXPECT_TRUE(known->complete());
   EXPECT_TRUE(sums.values.empty());
   EXPECT_TRUE(contains(message_of([&] { known->wait(); }), "waiting for the device"));
@@ -132,7 +135,7 @@ class HostEvent final : public Event {
  public:
   bool complete() const override { return true; }
   void wait() const override { ++waits; }
-  void then(std::function<void()> done) override { done(); }
+  void then(Callback done) override { done(nullptr); }
   mutable std::atomic<int> waits{0};
 };
 
@@ -170,7 +173,7 @@ TEST_F(OnFakeRuntime, RecordsOnceAndLaunchesOften) {
   EXPECT_EQ(fake::calls(), expected);
 }
 
-// As when the host is a step ahead of the device: CUDA's event stands for the second launch from then on.
+// If the host is a step ahead of the device, CUDA's event refers to the second launch from then on.
 TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
   queue_->begin_recording();
   queue_->run(Scale<float>{});
@@ -181,11 +184,11 @@ TEST_F(OnFakeRuntime, TheHostLearnsOfALaunchThoughTheNextOneIsSubmitted) {
   const Ref<Mark> before = queue_->mark();
   std::atomic<bool> both_launched{false};
   const auto called = std::make_shared<std::atomic<bool>>(false);  // the thread may outlive a test that fails
-  before->then([&] {                                               // on the thread that calls what comes next
+  before->then([&](const Error*) {                                 // on the thread that calls what comes next
     while (!both_launched) std::this_thread::yield();
   });
   queue_->launch(*recording);
-  mark->then([called] { *called = true; });
+  mark->then([called](const Error*) { *called = true; });
   const std::uint64_t first = fake::recorded();
   queue_->launch(*recording);
   both_launched = true;
@@ -257,7 +260,7 @@ TEST_F(OnFakeRuntime, ZeroesMemoryBeforeItHandsItOutAndWaitsForAllQueuesBeforeIt
   EXPECT_EQ(fake::calls(), expected);
 }
 
-// What was freed may count as taken until the host has seen it freed.
+// Freed memory may count as used until the host has observed its release.
 TEST_F(OnFakeRuntime, GivesBackWhatNobodyUsesBeforeMemoryIsOut) {
   fake::fail_next("allocate 2000", cudaErrorMemoryAllocation);
   std::byte* memory = machine_->allocate(2000, "activations");
@@ -278,7 +281,7 @@ TEST_F(OnFakeRuntime, OutOfMemorySaysWhatWasWantedHeldAndFree) {
                "Acted 100 (cuda:3): out of memory: 'activations' needs 0.04 GB; this program holds 0.02 GB (weights 0.02 GB), "
                "0.01 GB of 1048.6 kB are free"))
       << text;
-  EXPECT_EQ(machine_->free_memory(), 10'003'000U);  // with what the pool keeps
+  EXPECT_EQ(machine_->free_memory(), 10'003'000U);  // including the pool's unused memory
   machine_->release(weights);
 }
 
@@ -303,7 +306,7 @@ TEST_F(OnFakeRuntime, MachinesOfAGpuTryThingsOnce) {
   EXPECT_FALSE(known.is_new);
 }
 
-// One pool for all machines of a GPU, and memory that none of them uses goes back when one of them goes.
+// All machines of a GPU share one pool, and unused memory is returned when one of them is destroyed.
 TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsPool) {
   auto other = std::make_unique<CudaMachine>(gpu_);
   std::byte* memory = other->allocate(100, "weights of another");
@@ -340,7 +343,7 @@ TEST_F(OnFakeRuntime, ReachesItsOwnMemoryAndThatOfDevicesThatAdmitIt) {
   EXPECT_TRUE(machine_->reaches(&memory));
 }
 
-// A plain copy out of another device's pool fails where that device has not admitted this one.
+// A plain copy out of another device's pool fails unless that device has admitted this one.
 TEST_F(OnFakeRuntime, CopiesBetweenDevicesThatDoNotReachEachOtherAsPeers) {
   float here = 0, there = 0;
   fake::lie_on(3, &here);
@@ -359,10 +362,10 @@ TEST_F(OnFakeRuntime, AdmitsNobodyWhoKnowsNoPools) {
   EXPECT_FALSE(gpu_->admit(1));
 }
 
-// Waiting for a stream that another thread captures would break the capture.
+// Waiting for a stream that another thread is capturing would break the capture.
 TEST_F(OnFakeRuntime, FinishingWaitsForAnotherThreadsRecording) {
   queue_->begin_recording();
-  machine_->finish();  // this thread's own is passed over
+  machine_->finish();  // this thread's own is ignored
   std::atomic<bool> finished = false;
   std::thread other([&] {
     machine_->finish();

@@ -27,7 +27,7 @@ void Gpu::make_pool() {
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = index();
-  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");  // which keeps nothing beyond the next wait
+  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");  // keeps nothing beyond the next wait
 }
 
 // ---- Memory ----
@@ -82,7 +82,7 @@ std::size_t Gpu::free_memory() {
 
 // ---- Other devices ----
 
-// Memory of a pool is not reached by other devices unless the pool says so; cudaDeviceEnablePeerAccess does not cover it.
+// Other devices cannot access a pool's memory unless the pool allows it; cudaDeviceEnablePeerAccess does not cover it.
 bool Gpu::admit(int other_device) {
   int reachable = 0;
   use_device(index());
@@ -93,7 +93,7 @@ bool Gpu::admit(int other_device) {
   access.location.id = other_device;
   access.flags = cudaMemAccessFlagsProtReadWrite;
   const cudaError_t status = cudaMemPoolSetAccess(pool_, &access, 1);
-  if (status == cudaErrorNotSupported || status == cudaErrorInvalidDevice) {  // the other device knows no pools
+  if (status == cudaErrorNotSupported || status == cudaErrorInvalidDevice) {  // the other device does not support pools
     cudaGetLastError();
     return false;
   }

@@ -1,4 +1,4 @@
-// What one GPU has once a process, whatever number of devices and replicas are opened on it.
+// State of one GPU, once per process, for any number of devices and replicas on it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ namespace millrace::cuda {
 
 struct DeviceLibraries;
 
-// Memory comes from a pool: what is released is kept for the next allocation until a stream is waited for, or trim() gives it
-// back to the driver. Thread-safe; each call makes the GPU the calling thread's current device.
+// Memory comes from a pool: released memory is kept for the next allocation until a stream is synchronised or trim() returns it
+// to the driver. Thread-safe; each call makes the GPU the calling thread's current device.
 class Gpu {
  public:
   explicit Gpu(DeviceInfo info);  // info.index is CUDA's number. Throws Error(device)
@@ -31,19 +31,20 @@ class Gpu {
   MemoryTable& table() { return table_; }
   Tried& tried() { return tried_; }
 
-  // In the order of `stream`. Null: there is not enough, though everything unused has been given back to the driver.
-  // Throws Error(device) that names `what` for anything else.
+  // In the order of `stream`. Null if there is not enough even after returning all unused memory to the driver. Throws
+  // Error(device), naming `what`, for other errors.
   std::byte* take(std::size_t bytes, const std::string& what, cudaStream_t stream);
   void give(std::byte* memory, cudaStream_t stream) noexcept;
   void trim() noexcept;
-  std::size_t free_memory();  // with what the pool keeps for the next allocation
+  std::size_t free_memory();  // including unused memory in the pool
 
-  // Lets another device's kernels reach this one's memory; false: the hardware cannot. Copies between devices need no leave.
+  // Gives another device's kernels access to this one's memory; false if the hardware cannot. Copies between devices do not need
+  // it.
   bool admit(int other_device);
-  void admitted_to(int other_device);  // its memory is reached from here from now on
+  void admitted_to(int other_device);  // records that this device can access its memory
   bool reaches(const void* memory);
 
-  // Made with the first plan (cuda_machine_plans.cpp): only then are the libraries opened.
+  // Created with the first plan (cuda_machine_plans.cpp), which loads the libraries.
   std::shared_ptr<DeviceLibraries> libraries();
 
  private:
@@ -51,11 +52,11 @@ class Gpu {
 
   const DeviceInfo info_;
   int multiprocessors_ = 0;
-  cudaMemPool_t pool_ = nullptr;  // null: the device has none (some virtual ones), and cudaMalloc is used
+  cudaMemPool_t pool_ = nullptr;  // null if the device has none (some virtual ones); then cudaMalloc is used
   MemoryTable table_;
   Tried tried_;
 
-  std::mutex mutex_;       // of all that follows
+  std::mutex mutex_;       // guards the fields below
   std::set<int> reached_;  // devices
   std::shared_ptr<DeviceLibraries> libraries_;
 };

@@ -1,4 +1,4 @@
-// Ingest and pooling: what gathers pixels.
+// Kernels that gather pixels: ingest and pooling.
 #include "kernels/elements.h"
 #include "launch.cuh"
 

@@ -1,4 +1,4 @@
-// What looks at all channels of a row: softmax, local response normalisation.
+// Kernels over all channels of a row: softmax, local response normalisation.
 #include "kernels/elements.h"
 #include "launch.cuh"
 

@@ -1,5 +1,5 @@
-// Compiles the backend's own elements for CUDA: those whose threads take columns of a map, and sums over its rows
-// (kernels/portable.h). The other forms are launched as everybody's are.
+// Compiles the backend's elements for CUDA: those whose threads take columns of a map, and sums over its rows
+// (kernels/portable.h). The other forms use the common launcher.
 #pragma once
 
 #include "grid.h"
@@ -10,7 +10,7 @@ namespace millrace::cuda {
 
 // ---- Form::columns and Form::sums: block (part, side) takes its part of the rows, of up to 32 packs ----
 
-// From the last row to the first: the sums over the same map that came before have left its end in the cache.
+// From the last row to the first: earlier sums over the same map have left its end in the cache.
 template <class Column>
 __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
     run_columns(const __grid_constant__ typename Column::Element element, const ColumnBlock block, bool ahead) {
@@ -20,14 +20,14 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
   if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows.reversed());
 }
 
-// A block that finishes a sum if it comes last (kernels/last_block.h).
+// A block that finishes a sum if it is the last to arrive (kernels/last_block.h).
 class SumsBlock {
  public:
   __device__ explicit SumsBlock(bool* last) : last_(last) {}
   __device__ int thread() const { return thread_of_block(); }
   __device__ int threads() const { return kBlockThreads; }
-  // The ticket counts to `of` and is 0 again. The fences order what each thread wrote before the ticket, and the ticket before
-  // what the last block reads.
+  // The ticket counts to `of` and resets to 0. The fences order each thread's writes before the ticket, and the ticket before the
+  // last block's reads.
   __device__ bool comes_last(std::uint32_t* ticket, std::int64_t of) const {
     __threadfence();
     __syncthreads();
@@ -39,7 +39,7 @@ class SumsBlock {
   }
   template <class T>
   __device__ T load(const T* from) const {
-    return __ldcg(from);  // never from this multiprocessor's own cache
+    return __ldcg(from);  // bypasses this multiprocessor's cache
   }
 
  private:
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
   begin_kernel(ahead);
   using Element = typename Column::Element;
   constexpr int kValues = Element::kSums * static_cast<int>(kPack);
-  __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no two of a warp meet in a bank
+  __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no bank conflicts within a warp
   __shared__ bool last;
   const int thread = thread_of_block(), row_lane = thread / block.packs;
   const ColumnShare share = column_share(element.rows, block, {gridDim.x, blockIdx.x, blockIdx.y, thread});
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
           shared[value][thread + half * block.packs];
     }
   }
-  if (row_lane == 0 && share.pack < element.packs) {  // each wrote its own sums last, so there is nothing to wait for
+  if (row_lane == 0 && share.pack < element.packs) {  // each thread wrote its own sums last, so no barrier is needed
     MILLRACE_UNROLL for (int sum = 0; sum < Element::kSums; ++sum) {
       float* out = element.partial + ((std::int64_t{blockIdx.x} * Element::kSums + sum) * element.packs + share.pack) * kPack;
       MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) out[k] = shared[sum * static_cast<int>(kPack) + k][thread];

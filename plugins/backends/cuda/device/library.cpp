@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "millrace/error.h"
 
@@ -53,6 +55,10 @@ std::vector<std::string> library_candidates(const std::vector<std::string>& name
 
 Library::Library(const std::vector<std::string>& names) {
   const std::string folders = folders_of_environment();
+  for (const std::string& folder : split(folders)) {
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored)) fail(ErrorKind::usage, "{}: there is no folder '{}'", kVariable, folder);
+  }
   std::string complaints;
   for (const std::string& candidate : library_candidates(names, folders)) {
     const bool by_loader = candidate.find('/') == std::string::npos;
@@ -62,7 +68,7 @@ Library::Library(const std::vector<std::string>& names) {
       path_ = path_of(handle_, candidate);
       return;
     }
-    const char* reason = dlerror();  // of a file that is there: most often a library that it needs in turn is not
+    const char* reason = dlerror();  // for an existing file: usually a missing dependency
     if (!by_loader) complaints += fmt::format("; {}", reason == nullptr ? candidate : std::string(reason));
   }
   fail(ErrorKind::device, "{} was not found: looked in {} ({}), the loader's own folders, {} and {}{}", fmt::join(names, " or "),

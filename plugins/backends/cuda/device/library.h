@@ -1,4 +1,4 @@
-// Shared libraries that this plugin opens when they are first needed, so that it loads on machines that lack them.
+// Shared libraries loaded on first use, so that this plugin loads on machines without them.
 #pragma once
 
 #include <string>
@@ -6,24 +6,24 @@
 
 namespace millrace::cuda {
 
-// One open library. Stays mapped until the process ends: CUDA's libraries register kernels with the driver and start threads of
-// their own, and do not bear being unmapped. Thread-safe.
+// One open library. Never unloaded: CUDA's libraries register kernels with the driver and start threads, and cannot be unmapped.
+// Thread-safe.
 //
 //   Library library({"libcudnn.so.9"});
 //   auto* create = library.symbol<decltype(cudnnCreate)>("cudnnCreate");
 class Library {
  public:
-  // Opens the first of `names` that can be opened, each looked for in the folders that the environment variable
-  // MILLRACE_CUDA_LIBRARIES names (colon-separated), then by the loader's own search, then in the toolkit's usual folders.
-  // Throws Error(device) that says what was looked for, where, and what the loader said of a file that was there.
+  // Opens the first of `names` that loads, each searched in the folders of the environment variable MILLRACE_CUDA_LIBRARIES
+  // (colon-separated), then by the loader, then in the toolkit's usual folders. Throws Error(device) with the names, the folders,
+  // and the loader's error for an existing file.
   explicit Library(const std::vector<std::string>& names);
 
-  // F is a function's type. Throws Error(device) that names library and symbol.
+  // F is a function's type. Throws Error(device), naming library and symbol.
   template <class F>
   F* symbol(const char* name) const {
     return reinterpret_cast<F*>(find(name));
   }
-  const std::string& path() const { return path_; }  // of the file that was opened
+  const std::string& path() const { return path_; }  // the loaded file
 
  private:
   void* find(const char* name) const;
@@ -32,7 +32,7 @@ class Library {
   std::string path_;
 };
 
-// Every path that is tried, in order; one without a slash is left to the loader.
+// Every path to try, in order; names without a slash are left to the loader.
 std::vector<std::string> library_candidates(const std::vector<std::string>& names, const std::string& folders);
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// What can be known of the libraries' plans without a device or the libraries: extents, products, epilogues, rules.
+// Properties of the libraries' plans that need neither a device nor the libraries: extents, products, epilogues, rules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ class ProductTest : public testing::Test {
     const Product product = product_of(shape(kind));
     return multiply(product, matrix(product.a), matrix(product.b));
   }
-  // sum over k of p[i * pi + k * pk] * q[j * qj + k * qk], row after row.
+  // sum over k of p[i * pi + k * pk] * q[j * qj + k * qk], row by row.
   static std::vector<double> sums(std::int64_t rows, std::int64_t columns, std::int64_t inner, const std::vector<double>& p,
                                   std::int64_t pi, std::int64_t pk, const std::vector<double>& q, std::int64_t qj,
                                   std::int64_t qk) {
@@ -78,7 +78,7 @@ TEST_F(ProductTest, ForwardIsRowsByRowsOfWeights) {
   EXPECT_EQ(computed(Kind::forward), sums(kRows, kOut, kIn, x_, kIn, 1, w_, kIn, 1));
   const Product product = product_of(shape(Kind::forward));
   EXPECT_EQ(product.d.of, ProductOperand::Of::y);
-  EXPECT_EQ(product.d.rows, kOut);  // what a bias is as long as
+  EXPECT_EQ(product.d.rows, kOut);  // the length of a bias
   EXPECT_EQ(product.d.type, DataType::f32);
   EXPECT_EQ(product.a.type, DataType::bf16);
 }
@@ -108,7 +108,7 @@ TEST(ProductEpilogueTest, TakesOnlyWhatCublasLtComputesAsWeDo) {
   EXPECT_FALSE(to_bf16.bias || to_bf16.relu || to_bf16.all);
   const ProductEpilogue unbiased = epilogue_of(with(DataType::bf16, false, Activation::relu));
   EXPECT_TRUE(!unbiased.bias && unbiased.relu && unbiased.all);
-  const ProductEpilogue gelu = epilogue_of(with(DataType::f32, true, Activation::gelu));  // its GELU is another
+  const ProductEpilogue gelu = epilogue_of(with(DataType::f32, true, Activation::gelu));  // its GELU differs
   EXPECT_FALSE(gelu.bias || gelu.relu || gelu.all);
   LinearShape gradient = with(DataType::f32, false, Activation::none);
   gradient.kind = Kind::weight_gradient;
@@ -130,10 +130,10 @@ TEST(ProductChoiceTest, SurvivesAsText) {
   }
   EXPECT_FALSE(decode_choice(shape, text + " 1"));
   EXPECT_FALSE(decode_choice(shape, "whole x"));
-  EXPECT_FALSE(decode_choice(with(DataType::f32, true, Activation::gelu), text));  // nothing of which is whole
+  EXPECT_FALSE(decode_choice(with(DataType::f32, true, Activation::gelu), text));  // incomplete texts
 }
 
-// cuBLASLt makes its descriptors without a device, and checks the attributes' names and sizes.
+// cuBLASLt makes its descriptors without a device, and verifies the attributes' names and sizes.
 TEST(ProductDescriptionTest, IsTakenByCublasLt) {
   std::unique_ptr<const CublasLtApi> api;
   try {
@@ -225,12 +225,12 @@ TEST(EngineRulesTest, ExactFloatShunsTensorCores) {
 
 constexpr EngineRules kTwoCompiled{.type = DataType::bf16, .most_compiled = 2};
 
-// An engine of a library that does not exist.
+// An engine of an imaginary library.
 struct Engine {
   std::string name;
   bool compiled = false;
   bool works = true;
-  double seconds = 0;  // that it takes
+  double seconds = 0;  // its run time
   double costs = 0;    // seconds of the search
 };
 
@@ -308,10 +308,10 @@ TEST(Search, CompilesNoMoreEnginesThanItMay) {
   const Found fused = search(engines, {.deadline = 1});
   EXPECT_EQ(fused.name, "d");
   EXPECT_EQ(fused.tried, (Names{"a", "b", "d"}));
-  EXPECT_EQ(search(engines, {.deadline = 1}, {.type = DataType::bf16}).tried, Names{"d"});  // as of a bare convolution
+  EXPECT_EQ(search(engines, {.deadline = 1}, {.type = DataType::bf16}).tried, Names{"d"});  // like a bare convolution
 }
 
-// What breaks the rules is not compiled, and does not count.
+// Engines that break the rules are not compiled, and do not count.
 TEST(Search, CountsOnlyWhatIsCompiled) {
   EngineGate gate({.type = DataType::f32, .most_compiled = 1});
   const EngineNotes compiled{.numerical = {}, .behavior = {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}};

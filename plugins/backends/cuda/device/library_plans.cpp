@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kCudnn = "cuDNN";
 constexpr const char* kCublasLt = "cuBLASLt";
 
-// Tries the plans of one shape, and remembers what failed.
+// Tries the plans of one shape, and remembers the failures.
 class Tries {
  public:
   template <class Shape>
@@ -61,10 +61,10 @@ LibraryPlanner::LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries
 }
 
 LibraryPlanner::~LibraryPlanner() {
-  cudaSetDevice(machine_.info().index);  // for what the libraries destroy
+  cudaSetDevice(machine_.info().index);  // for the libraries' destructors
 }
 
-// ---- What is opened once ----
+// ---- State opened once ----
 
 void LibraryPlanner::open_cudnn() {
   auto& cudnn = libraries_->cudnn;
@@ -100,14 +100,14 @@ Queue& LibraryPlanner::trials() {
 
 // ---- Plans ----
 
-// What may change the choice besides device and versions, which name the file.
+// Everything that may change the choice except device and versions, which are in the file's name.
 std::string LibraryPlanner::key(const std::string& text) const {
-  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured" : "",
+  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured uncached" : "",
                      options_.deterministic ? ", deterministic" : "", options_.compiles ? "" : ", nothing compiled",
                      options_.workspace_limit);
 }
 
-// The plan that this planner has; else the process's, unless an earlier run saved another choice; else the one that is made.
+// This planner's existing plan; else the process's, unless an earlier run saved another choice; else a new one.
 template <class Make>
 std::shared_ptr<const LibraryPlan> LibraryPlanner::known_or(const char* library, const std::string& about, const Make& make) {
   const std::string name = key(about);
@@ -139,7 +139,7 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::linear(const LinearShape& sha
                   [&](const std::string& name, const Saved& saved) { return make_linear(shape, name, saved); });
 }
 
-// What the cache has may be the engine that was saved, and its code.
+// The cache may contain the saved engine with its code.
 std::shared_ptr<const ConvolutionChoice> LibraryPlanner::restore(const ConvolutionShape& shape, const Saved& saved,
                                                                  const Saved& cached) const {
   const CudnnApi& api = libraries_->cudnn->api();

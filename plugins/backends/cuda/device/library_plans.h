@@ -1,4 +1,4 @@
-// How one device's libraries compute: chosen once for each shape.
+// Chooses library plans of one device, once per shape.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@ namespace millrace::cuda {
 struct ConvolutionChoice;
 struct ProductChoice;
 
-// Makes plans, and gives equal shapes the same one. Every engine is run once on scratch memory before it is handed out
-// (engine_trial.h); those that fail are passed over with a warning. Libraries are opened when they are first needed. Choices that
-// took long to make, because engines were timed or their code was compiled on the spot, are kept on disk (plan_cache.h) by shape
-// and options, for the model of the device and the versions of the libraries; asking the heuristics takes about 10 ms and is done
-// again in each process. Plans may outlive it. What an earlier run chose and saved comes before both (plan_record.h).
-// Thread-safe; the device becomes the calling thread's current one.
+// Makes plans, and shares one among equal shapes. Every engine runs once on scratch memory before it is returned
+// (engine_trial.h); failing ones are skipped with a warning. Libraries are loaded on first use. Choices that took long, because
+// engines were timed or compiled at run time, are stored on disk (plan_cache.h) by shape and options, for the model of the device
+// and the versions of the libraries; the heuristics take about 10 ms and run again in each process. Plans may outlive the
+// planner. Choices saved by an earlier run take precedence (plan_record.h). Thread-safe; the device becomes the calling thread's
+// current one.
 class LibraryPlanner {
  public:
   using Warn = std::function<void(std::string_view)>;
 
-  // `machine` outlives it. `warn`: of what is not as it should be but does no harm; default: the machine's warn().
+  // `machine` must outlive it. `warn`: for harmless problems; default: the machine's warn().
   LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries> libraries, const PlanOptions& options,
                  const std::string& saved = {}, Warn warn = {});
   ~LibraryPlanner();
   LibraryPlanner(const LibraryPlanner&) = delete;
   LibraryPlanner& operator=(const LibraryPlanner&) = delete;
 
-  // Throw Error(usage) for what the library has no engine for, Error(device) when it is missing or fails.
+  // Throw Error(usage) if the library has no engine, Error(device) if it is missing or fails.
   std::shared_ptr<const LibraryPlan> convolution(const ConvolutionShape& shape);
   std::shared_ptr<const LibraryPlan> linear(const LinearShape& shape);
-  std::string record() const { return record_.text(); }  // of all choices, for a later run
+  std::string record() const { return record_.text(); }  // all choices, for a later run
 
  private:
   using Saved = std::optional<std::string>;
@@ -54,11 +54,11 @@ class LibraryPlanner {
   ChosenPlan make_linear(const LinearShape& shape, const std::string& name, const Saved& saved);
 
   Machine& machine_;
-  const std::shared_ptr<DeviceLibraries> libraries_;  // its mutex is held by all that is private
+  const std::shared_ptr<DeviceLibraries> libraries_;  // all private functions require its mutex
   const PlanOptions options_;
   const Warn warn_;
   PlanRecord record_;
-  std::set<std::string> named_;  // libraries whose versions the record knows
+  std::set<std::string> named_;  // libraries whose versions are in the record
   std::unique_ptr<Queue> trials_;
   std::map<std::string, std::shared_ptr<const LibraryPlan>> plans_;
 };

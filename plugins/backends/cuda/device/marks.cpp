@@ -5,11 +5,21 @@
 #include "errors.h"
 
 namespace millrace::cuda {
+namespace {
+
+constexpr const char* kWaiting = "waiting for the device (cudaEventSynchronize)";
+
+void report(cudaError_t status, const Event::Callback& done) {
+  const std::optional<Error> failure = error_of(status, kWaiting);
+  done(failure ? &*failure : nullptr);
+}
+
+}  // namespace
 
 CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
     : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
 
-// Who asks may be any thread: one that never chose a device would open device 0 with its first call.
+// Any thread may query: one that never chose a device would open device 0 with its first call.
 CudaMark::~CudaMark() {
   if (timed_) {
     cudaSetDevice(marks_->device());
@@ -22,23 +32,26 @@ CudaMark::~CudaMark() {
 bool CudaMark::complete() const {
   cudaSetDevice(marks_->device());
   const cudaError_t status = cudaEventQuery(event_);
-  if (status != cudaSuccess) cudaGetLastError();  // "not ready" is kept as this thread's last error too
+  if (status != cudaSuccess) cudaGetLastError();  // "not ready" is also stored as this thread's last error
   return status != cudaErrorNotReady;
 }
 
 void CudaMark::wait() const {
   use_device(marks_->device());
-  check(cudaEventSynchronize(event_), "waiting for the device (cudaEventSynchronize)");
+  check(cudaEventSynchronize(event_), kWaiting);
 }
 
-void CudaMark::then(std::function<void()> done) {
-  if (!complete()) {
+void CudaMark::then(Callback done) {
+  cudaSetDevice(marks_->device());
+  cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
     Marks::Waiting waiting{Ref<CudaMark>(this), std::move(done)};
     if (marks_->add(waiting)) return;
     done = std::move(waiting.done);
-    cudaEventSynchronize(event_);
+    status = cudaEventSynchronize(event_);
   }
-  done();
+  report(status, done);
 }
 
 bool RecordedMark::complete() const {
@@ -50,9 +63,9 @@ void RecordedMark::wait() const {
   if (const Ref<CudaMark> latest = end()) latest->wait();
 }
 
-void RecordedMark::then(std::function<void()> done) {
+void RecordedMark::then(Callback done) {
   if (const Ref<CudaMark> latest = end()) return latest->then(std::move(done));
-  done();
+  done(nullptr);
 }
 
 void RecordedMark::launched(Ref<CudaMark> end) {
@@ -102,7 +115,7 @@ cudaEvent_t Marks::take() {
       return event;
     }
   }
-  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; who waits sleeps
+  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; waiting threads sleep
 }
 
 cudaEvent_t Marks::make_event(unsigned flags) {
@@ -112,7 +125,7 @@ cudaEvent_t Marks::make_event(unsigned flags) {
   return event;
 }
 
-// A stream that was told to wait for the event waits for the state that it had then, so it can be recorded again at once.
+// A stream that waits for the event waits for its state at that time, so the event can be recorded again at once.
 void Marks::give_back(cudaEvent_t event) noexcept {
   const std::lock_guard lock(mutex_);
   spare_.push_back(event);
@@ -137,8 +150,7 @@ void Marks::loop() {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();
-    cudaEventSynchronize(next.mark->native());  // an error of the device is thrown where somebody can catch it
-    next.done();
+    report(cudaEventSynchronize(next.mark->native()), next.done);
     next = {};
     lock.lock();
   }

@@ -1,4 +1,4 @@
-// Marks in a CUDA stream: events that come from a pool, and the thread that calls who waits for them.
+// Marks in a CUDA stream: pooled events, and the thread that calls their callbacks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,32 +17,31 @@ namespace millrace::cuda {
 
 class Marks;
 
-// Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it: complete() is
-// then true, wait() throws, and what then() was given is called: whoever uses a result there asks wait() first.
+// Thread-safe. An error of the device completes it, since CUDA keeps such an error and every later call meets it.
 class CudaMark : public Event {
  public:
   explicit CudaMark(std::shared_ptr<Marks> marks, bool timed = false);
   ~CudaMark() override;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
   cudaEvent_t native() const { return event_; }
 
  private:
   std::shared_ptr<Marks> marks_;
-  const bool timed_;  // keeps the time; made for itself, since marks are seldom timed
+  const bool timed_;  // measures time; uses a separate event, since few marks are timed
   cudaEvent_t event_ = nullptr;
 };
 
-// A mark in a recording, which each launch sets again. Streams wait for the point where it stands. The host waits for the end of
-// the latest launch at the time of the call: CUDA's event stands for the next launch as soon as that one is submitted, while this
-// one may still run. Complete before the first launch.
+// A mark in a recording, set again by each launch. Streams wait for its position. The host waits for the end of the latest launch
+// at the time of the call: CUDA's event refers to the next launch as soon as that one is submitted, while this one may still run.
+// Complete before the first launch.
 class RecordedMark final : public CudaMark {
  public:
   using CudaMark::CudaMark;
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
   void launched(Ref<CudaMark> end);
 
  private:
@@ -53,8 +52,8 @@ class RecordedMark final : public CudaMark {
 };
 
 // The marks of one stream: spare events, and a thread that starts with the first then() and waits in the order of those calls.
-// Ownership: marks keep it alive; who made it calls close() before letting go of it.
-// Threads: record() and record_external() by who submits to the stream; the rest by anybody.
+// Ownership: marks keep it alive; its creator calls close() before releasing it. Threading: record() and record_external() from
+// the thread that submits to the stream; the rest from any thread.
 class Marks : public std::enable_shared_from_this<Marks> {
  public:
   static std::shared_ptr<Marks> make(int device);
@@ -63,12 +62,11 @@ class Marks : public std::enable_shared_from_this<Marks> {
   Marks& operator=(const Marks&) = delete;
 
   Ref<CudaMark> record(cudaStream_t stream, bool timed = false);
-  // In a stream that is being captured: each launch of the graph records the event again. REQUIRES: the mark lives as long as the
-  // graph.
+  // For a captured stream: each launch of the graph records the event again. REQUIRES: the mark lives as long as the graph.
   Ref<RecordedMark> record_external(cudaStream_t stream);
 
-  // Calls everything that then() was given, and ends the thread. REQUIRES: the stream is idle or failed; not on that thread.
-  // From then on then() waits by itself.
+  // Calls all callbacks of then(), and ends the thread. REQUIRES: the stream is idle or failed; not called on that thread.
+  // Afterwards then() waits by itself.
   void close();
 
   int device() const { return device_; }
@@ -77,14 +75,14 @@ class Marks : public std::enable_shared_from_this<Marks> {
   friend class CudaMark;
   struct Waiting {
     Ref<CudaMark> mark;
-    std::function<void()> done;
+    Event::Callback done;
   };
 
   explicit Marks(int device) : device_(device) {}
   cudaEvent_t take();
   cudaEvent_t make_event(unsigned flags);
   void give_back(cudaEvent_t event) noexcept;
-  bool add(Waiting& waiting);  // false when closed
+  bool add(Waiting& waiting);  // false if closed
   void loop();
 
   const int device_;
@@ -96,8 +94,8 @@ class Marks : public std::enable_shared_from_this<Marks> {
   std::thread thread_;
 };
 
-// Later work in `stream` starts after the event: on the device when the event is a mark of ours (of whichever device), by making
-// the host wait when it is another backend's. null: nothing to wait for.
+// Later work in `stream` starts after the event: ordered on the device if the event is a mark of any CUDA device, by blocking the
+// host if it belongs to another backend. null: does nothing.
 void wait_in(cudaStream_t stream, const Ref<Event>& event);
 
 }  // namespace millrace::cuda

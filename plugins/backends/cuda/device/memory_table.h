@@ -1,4 +1,4 @@
-// Who holds how much of a device's memory: what an out-of-memory message is made of. Plain bookkeeping, tested without a device.
+// Tracks allocations of a device's memory for out-of-memory messages. Plain bookkeeping, tested without a device.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ class MemoryTable {
   std::size_t total() const;
 
   // "out of memory: 'activations' needs 12.30 GB; this program holds 60.10 GB (activations 50.00 GB, weights 10.10 GB), 3.00 GB
-  // of 80.00 GB are free; ...". What several allocations share by name is added up, the largest named first.
+  // of 80.00 GB are free; ...". Allocations with the same name are added up, the largest listed first.
   std::string out_of_memory(std::size_t bytes, const std::string& what, std::size_t free, std::size_t device_total) const;
 
  private:

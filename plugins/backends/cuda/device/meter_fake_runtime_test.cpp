@@ -1,4 +1,4 @@
-// How long a device worked, on a runtime that is acted out: what is asked of the driver meanwhile.
+// Measuring device time on a fake runtime: the driver calls made meanwhile.
 #include "fake_runtime_fixture.h"
 #include "runtime/device_meter.h"
 
@@ -13,7 +13,7 @@ class MeterOnFakeRuntime : public OnFakeRuntime {
   DeviceMeter meter_{*machine_};
 };
 
-// Each question is a call of the driver, under a lock.
+// Each query is a driver call, under a lock.
 TEST_F(MeterOnFakeRuntime, AsksForOnePieceOfAQueueHoweverFarTheHostIsAhead) {
   const std::unique_ptr<Queue> other = machine_->make_queue("update");
   fake::hold();
@@ -38,7 +38,7 @@ TEST_F(MeterOnFakeRuntime, KeepsWhatItKnowsWhenTheDeviceFails) {
   EXPECT_NEAR(meter_.times().training, 0.001, 1e-6) << "asked again";
 }
 
-// The error comes between a piece that is complete and others that are not.
+// The error occurs between a complete piece and incomplete ones.
 TEST_F(MeterOnFakeRuntime, CountsEachPieceOnceAlthoughAQuestionFails) {
   fake::hold();
   const std::uint64_t before = fake::recorded();

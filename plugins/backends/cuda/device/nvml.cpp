@@ -3,12 +3,11 @@
 #include "library.h"
 #include "millrace/error.h"
 
-// The toolkit's folders do not always hold nvml.h, so the few declarations that are needed stand here. Every function returns 0
-// for success.
+// The toolkit's folders may lack nvml.h, so the few declarations needed are here. Every function returns 0 for success.
 namespace millrace::cuda {
 namespace {
 
-struct Handle;  // nvmlDevice_t points to it
+struct Handle;  // target of nvmlDevice_t
 struct Memory {
   unsigned long long total, free, used;
 };

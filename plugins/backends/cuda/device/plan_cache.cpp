@@ -51,7 +51,7 @@ std::map<std::string, std::string> read_plans(std::string_view bytes) {
     if (auto entry = take_plan(bytes)) {
       entries.insert_or_assign(std::move(entry->first), std::move(entry->second));
     } else {
-      bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);  // after a line's end another may begin
+      bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);  // another entry may begin after a line's end
     }
   }
   return entries;
@@ -67,7 +67,7 @@ std::optional<std::string> PlanCache::find(const std::string& key) const {
   return found == entries_.end() ? std::nullopt : std::optional(found->second);
 }
 
-// The empty line in front ends an entry that a killed process cut short.
+// The leading empty line terminates an entry that a killed process left incomplete.
 void PlanCache::put(const std::string& key, const std::string& text) {
   const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = entries_.try_emplace(key, text);

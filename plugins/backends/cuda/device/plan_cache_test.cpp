@@ -55,10 +55,10 @@ TEST_F(PlanCacheTest, WithoutAFileKeepsThingsInMemory) {
 TEST_F(PlanCacheTest, PassesOverAnEntryThatWasCutShort) {
   const std::string first = encode_plan("first", "one"), second = encode_plan("second", "two\nlines"),
                     third = encode_plan("third", "");
-  for (std::size_t end = 0; end + 1 < second.size(); ++end) {  // without its last line end it would be whole to the next
+  for (std::size_t end = 0; end + 1 < second.size(); ++end) {  // without its last line end the next read would find it complete
     const std::string cut = '\n' + first + '\n' + second.substr(0, end);
     EXPECT_EQ(read_plans(cut), (std::map<std::string, std::string>{{"first", "one"}})) << end;
-    const auto followed = read_plans(cut + '\n' + third);  // as another process goes on
+    const auto followed = read_plans(cut + '\n' + third);  // followed by another process's entry
     EXPECT_EQ(followed, (std::map<std::string, std::string>{{"first", "one"}, {"third", ""}})) << end;
   }
 }
@@ -97,7 +97,7 @@ TEST_F(PlanCacheTest, WritesWhatIsNewAndNothingElse) {
 TEST(PlanText, NoDamageIsRead) {
   const std::string whole = encode_plans({{"first", "one"}, {"second", "two"}});
   ASSERT_TRUE(decode_plans(whole));
-  for (std::size_t end = 0; end < whole.size(); ++end) {  // cut at an entry's end it is a smaller file
+  for (std::size_t end = 0; end < whole.size(); ++end) {  // cut at an entry's end it is a smaller valid file
     const auto cut = decode_plans(whole.substr(0, end));
     EXPECT_TRUE(!cut || cut->size() < 2) << end;
   }
@@ -142,7 +142,7 @@ TEST_F(PlanCacheTest, ProcessesAddToEachOthersChoices) {
   EXPECT_EQ(third.find("c"), "3");
 }
 
-// Entries of very different sizes, so that one that is torn or mixed with another would be seen.
+// Entries of very different sizes, so that partial or mixed ones would be detected.
 TEST_F(PlanCacheTest, WritersInSeveralProcessesLoseNothing) {
   constexpr int kWriters = 3, kRounds = 40;
   std::vector<pid_t> writers;
@@ -156,7 +156,7 @@ TEST_F(PlanCacheTest, WritersInSeveralProcessesLoseNothing) {
     }
     writers.push_back(writer);
   }
-  for (int i = 0; i < kRounds; ++i) open();  // reading meanwhile meets no damage
+  for (int i = 0; i < kRounds; ++i) open();  // concurrent reads see no damage
   for (const pid_t writer : writers) {
     int status = 0;
     waitpid(writer, &status, 0);
@@ -187,7 +187,7 @@ TEST(PlanFolder, IsWhereTheUserSays) {
   EXPECT_EQ(default_plan_folder(), "/one/plans");
   unsetenv("MILLRACE_CACHE");
   EXPECT_EQ(default_plan_folder(), "/two/millrace/plans");
-  setenv("XDG_CACHE_HOME", "relative", 1);  // which the rules of that variable say to ignore
+  setenv("XDG_CACHE_HOME", "relative", 1);  // the specification of that variable requires ignoring it
   EXPECT_EQ(default_plan_folder(), "/three/.cache/millrace/plans");
   unsetenv("HOME");
   EXPECT_EQ(default_plan_folder(), "");

@@ -1,4 +1,4 @@
-// What may be chosen about how libraries compute.
+// Options for choosing library plans.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace millrace::cuda {
 
-// What a search may cost. cuDNN lists the promising engines first; with Tune::measure so many that work are timed.
+// Limits of a search. cuDNN lists promising engines first; Tune::measure times this many working ones.
 inline constexpr std::size_t kMostMeasured = 10;
-inline constexpr double kHeuristicSeconds = 2, kMeasuredSeconds = 5;  // for each shape, on the clock
-// Engines whose code cuDNN generates and compiles while they are finalised, which takes seconds for each. They are tried for a
-// convolution with bias or activation alone: few others fuse these, and there are others for a bare convolution.
+inline constexpr double kHeuristicSeconds = 2, kMeasuredSeconds = 5;  // per shape
+// Engines whose code cuDNN generates and compiles when finalised, which takes seconds each. Tried only for a convolution with
+// bias or activation: few other engines fuse these, and a bare convolution has others.
 inline constexpr std::size_t kMostCompiled = 2;
 
 struct PlanOptions {
   Tune tune = Tune::heuristic;
-  bool deterministic = false;                          // only engines whose results are the same to the bit in every run
-  bool compiles = true;                                // false: no engine is taken whose code is compiled on the spot
-  std::size_t workspace_limit = std::size_t{1} << 30;  // bytes; engines that need more are passed over
-  double search_seconds = 0;                           // 0: as the constants above say
+  bool deterministic = false;                          // only engines with bit-identical results in every run
+  bool compiles = true;                                // false: no engines compiled at run time
+  std::size_t workspace_limit = std::size_t{1} << 30;  // bytes; engines that need more are skipped
+  double search_seconds = 0;                           // 0: the constants above
 
   std::size_t most() const { return tune == Tune::measure ? kMostMeasured : 1; }
   double seconds() const {
@@ -30,7 +30,7 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-// False where MILLRACE_CUDA_RUNTIME_COMPILATION is 0.
+// False if MILLRACE_CUDA_RUNTIME_COMPILATION is 0.
 bool compiles_by_environment();
 
 }  // namespace millrace::cuda

@@ -1,5 +1,5 @@
-// A search among a library's ways to compute one thing, the most promising first: which one it takes, and when it ends. Knows of
-// no library and no device.
+// Searches among a library's ways to compute something, most promising first: the choice, and when to stop. Independent of
+// libraries and devices.
 #pragma once
 
 #include <chrono>
@@ -8,27 +8,27 @@
 
 namespace millrace::cuda {
 
-using Clock = std::function<double()>;  // seconds; does not go back
+using Clock = std::function<double()>;  // seconds; monotonic
 
 inline double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 struct SearchLimits {
-  std::size_t most = 1;  // candidates that work. Of 1 the first is taken, of more the fastest
-  double deadline = 0;   // by the clock; from then on the best so far is taken
-  bool insists = true;   // and where nothing has worked yet, the search goes on until something does
+  std::size_t most = 1;  // working candidates to find. With 1 the first is taken, otherwise the fastest
+  double deadline = 0;   // by the clock; then the best so far is taken
+  bool insists = true;   // if nothing has worked by then, the search continues until something does
 };
 
-// A candidate that works. Its seconds are compared, so those that were not timed come after those that were.
+// A working candidate. Seconds are compared, so untimed ones come after timed ones.
 template <class Plan>
 struct Timed {
   Plan plan;
   double seconds = 0;
 };
 
-// `next` gives the next candidate as an optional, empty at the end. `attempt` makes a candidate and tries it: an optional Timed,
-// empty for one that cannot be used. Nothing: none can. Of equals the first is taken.
+// `next` returns the next candidate as an optional, empty at the end. `attempt` makes and tries a candidate: an optional Timed,
+// empty if it is unusable. Returns empty if none is usable. Among equals the first is taken.
 template <class Next, class Attempt>
 auto search_plans(const SearchLimits& limits, const Clock& clock, const Next& next, const Attempt& attempt)
     -> decltype(attempt(*next())) {

@@ -1,4 +1,4 @@
-// Words for what libraries compute, in messages and in the keys of plans.
+// Names of library computations, for messages and the keys of plans.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 namespace millrace::cuda {
 
-// "data gradient of a convolution", where `forward` is "convolution".
+// "data gradient of a convolution", if `forward` is "convolution".
 inline std::string name_of(ConvolutionShape::Kind kind, const char* forward) {
   switch (kind) {
     case ConvolutionShape::Kind::forward: return forward;
@@ -19,7 +19,7 @@ inline std::string name_of(ConvolutionShape::Kind kind, const char* forward) {
   return forward;
 }
 
-// What stands after bias: ", relu".
+// The text after bias: ", relu".
 inline const char* suffix_of(Activation activation) {
   switch (activation) {
     case Activation::none: return "";

@@ -1,4 +1,4 @@
-// Engines on trial on a runtime that is acted out: what fails, what the device does not survive, what does not fit.
+// Trials of engines on a fake runtime: failures, errors that the device does not survive, and lack of memory.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-// An engine of a library that does not exist.
+// An engine of an imaginary library.
 struct TriedEngine final : DevicePlan {
   explicit TriedEngine(std::function<void(Queue&)> does) : run(std::move(does)) {}
   std::size_t workspace() const override { return 300; }
@@ -46,7 +46,7 @@ TEST_F(TrialOnFakeRuntime, AnEngineThatFailsIsNoErrorOfTheDevice) {
   EXPECT_EQ(why_not_, "cudnnBackendExecute failed");
   fake::fail_next("launch convert", cudaErrorLaunchOutOfResources);
   EXPECT_FALSE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));
-  EXPECT_TRUE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));  // the next one is met by nothing of it
+  EXPECT_TRUE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));  // the next one is not affected
 }
 
 TEST_F(TrialOnFakeRuntime, NamesTheEngineThatTheDeviceDidNotSurvive) {
@@ -60,12 +60,28 @@ TEST_F(TrialOnFakeRuntime, WithoutTheMemoryNothingIsTried) {
   EXPECT_EQ(tried([](Queue&) { ADD_FAILURE() << "was run"; }), std::numeric_limits<double>::infinity());
 }
 
-TEST_F(TrialOnFakeRuntime, TimesWhatIsWarm) {
-  int runs = 0;
-  const auto seconds = tried([&](Queue&) { ++runs; }, true);
-  EXPECT_EQ(runs, 6);
+TEST_F(TrialOnFakeRuntime, TimesRunsOfLoadedCodeWhoseOperandsTheCacheDoesNotHold) {
+  const auto seconds = tried([](Queue& queue) { queue.run(FloatToBf16{}); }, true);
   ASSERT_TRUE(seconds);
   EXPECT_DOUBLE_EQ(*seconds, 0.001);  // this runtime's marks are a millisecond apart
+  std::vector<std::string> expected = {"launch convert on 2", "record on 2", "allocate 8192 on 1"};  // untimed
+  std::vector<std::string> calls = fake::calls();
+  const auto first = std::find(calls.begin(), calls.end(), expected.front());
+  ASSERT_NE(first, calls.end());
+  calls.erase(calls.begin(), first);
+  std::erase_if(calls, [](const std::string& call) {
+    return call.starts_with("synchronise") || !(call.ends_with(" on 2") || call.starts_with("allocate"));
+  });
+  for (int i = 0; i < 5; ++i) {
+    for (const char* call : {"zero 8192 on 2", "record on 2", "launch convert on 2", "record on 2"}) expected.emplace_back(call);
+  }
+  EXPECT_EQ(calls, expected);
+}
+
+TEST_F(TrialOnFakeRuntime, TimesWithTheCacheAsItIsWhereItsSizeDoesNotFit) {
+  const auto seconds = tried([](Queue&) { fake::set_memory(1, 1 << 20); }, true);  // after the engine's own memory was taken
+  ASSERT_TRUE(seconds) << why_not_;
+  EXPECT_FALSE(fake::called("zero 8192 on 2"));
 }
 
 }  // namespace

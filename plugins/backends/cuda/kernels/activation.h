@@ -20,14 +20,14 @@ MILLRACE_HD float activate(Activation kind, float x) {
   return x;
 }
 
-// The derivative at pre-activation x. Of ReLU also at its output, which has the same sign.
+// The derivative at pre-activation x. For ReLU also valid at its output, which has the same sign.
 MILLRACE_HD float activation_slope(Activation kind, float x) {
   if (kind == Activation::relu) return x > 0 ? 1.0F : 0.0F;
   if (kind == Activation::gelu) return 0.5F * (1.0F + erff(x * kRootOfHalf)) + x * kInverseRootOfTwoPi * expf(-0.5F * x * x);
   return 1.0F;
 }
 
-// use(kind) with the kind as a constant (std::integral_constant), for code that must not ask for it in each row.
+// use(kind) with the kind as a constant (std::integral_constant), for code that must not check it in each row.
 template <class Use>
 auto with_activation(Activation kind, const Use& use) {
   switch (kind) {
@@ -37,7 +37,7 @@ auto with_activation(Activation kind, const Use& use) {
   }
 }
 
-// A pack in place; and gradient *= slope(before). The kind is asked once for all eight.
+// A pack in place; and gradient *= slope(before). The kind is checked once for all eight.
 MILLRACE_HD void activate(Activation kind, float (&values)[kPack]) {
   if (kind == Activation::relu) {
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] = activate(Activation::relu, values[k]);
@@ -69,7 +69,7 @@ struct Activate {
   void accesses(Visitor& v) const;
 };
 
-// dx = dy * activation'(from), added to dx if asked. from: the output for ReLU, the input for GELU. dx may be dy.
+// dx = dy * activation'(from), added to dx if requested. from: the output for ReLU, the input for GELU. dx may be dy.
 template <class T>
 struct ActivateBackward {
   static constexpr Form kForm = Form::each;
@@ -86,7 +86,7 @@ struct ActivateBackward {
   void accesses(Visitor& v) const;
 };
 
-// y = activation(y + bias): what a library's convolution or product could not do itself.
+// y = activation(y + bias): for a library's convolution or product that does not fuse it.
 template <class T>
 struct BiasActivate {
   static constexpr Form kForm = Form::each;

@@ -1,14 +1,14 @@
-// How the rows of a map are cut into parts that blocks of threads take independently. Sums of parts are joined by FinishMoments
-// and FinishSums.
+// How the rows of a map are divided into parts that blocks of threads process independently. FinishMoments and FinishSums join
+// sums of parts.
 #pragma once
 
 #include "portable.h"
 
 namespace millrace::cuda {
 
-inline constexpr std::int64_t kMostChunks = 1024;  // parts that the rows of a map are cut into, at most
+inline constexpr std::int64_t kMostChunks = 1024;  // maximum number of parts of a map's rows
 inline constexpr std::int64_t kColumnPacks =
-    32;  // packs that one block takes side by side, at most; its other threads share out rows
+    32;  // maximum packs that one block takes side by side; its other threads share the rows
 
 // The device gives each block of 256 threads one part of up to 32 packs: enough blocks for some 130 multiprocessors, but no
 // thread with fewer than `rows_of_thread` rows.
@@ -22,8 +22,8 @@ MILLRACE_HD std::int64_t parts_of(std::int64_t rows, std::int64_t packs, std::in
   return parts < 1 ? 1 : parts < kMostChunks ? parts : kMostChunks;
 }
 
-// The parts of a sum. A function of the extents alone, so that results do not depend on the device; partial sums stay a small
-// share of the map.
+// The parts of a sum. Depends on the extents alone, so that results do not depend on the device; partial sums stay a small
+// fraction of the map.
 MILLRACE_HD std::int64_t chunks_of(std::int64_t rows, std::int64_t packs) { return parts_of(rows, packs, 8); }
 
 // Chunk c holds the rows [chunk_begin(c), chunk_begin(c + 1)).
@@ -33,13 +33,13 @@ inline std::size_t partial_bytes(std::int64_t rows, std::int64_t packs, int sums
   return static_cast<std::size_t>(chunks_of(rows, packs) * sums * packs * kPack) * sizeof(float);
 }
 
-// (chunks, sums, channels): what the parts of a sum were left in.
+// (chunks, sums, channels): the sums of the parts.
 struct PartialSums {
   const float* data = nullptr;
   std::int64_t chunks = 0, sums = 1, channels = 0;
 };
 
-// One lane group's share of joining them: of one channel the sums `first`, `first + 1`, ... over chunks, in double, in a fixed
+// One lane group's share of joining them: for one channel the sums `first`, `first + 1`, ... over chunks, in double, in a fixed
 // order.
 template <int kCount, class Group>
 MILLRACE_HD void join_chunks(const Group& group, const PartialSums& partial, std::int64_t first, std::int64_t channel,

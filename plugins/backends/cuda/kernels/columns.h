@@ -1,19 +1,19 @@
-// How maps are computed column by column, where all rows need the same few numbers of each channel.
+// Computes maps column by column, for operations whose rows all need the same few numbers per channel.
 //
-// A column is what one thread knows of eight channels, read once for the many rows of them that it takes:
+// A column holds one thread's numbers for eight channels, read once for its many rows:
 //
 //   struct Column { using Element = ...;
-//                   using Packs = ...;                                          // what a row needs of the maps, as it lies there
+//                   using Packs = ...;                                          // a row's input from the maps, as stored
 //                   static constexpr int kAhead = ..., kBlocks = ...;           // rows that are read together; blocks of threads
-//                                                                               // that are to fit on a multiprocessor
+//                                                                               // that should fit on a multiprocessor
 //                   MILLRACE_HD Column(const Element& element, std::int64_t pack);  // must not outlive the element
 //                   MILLRACE_HD Packs read(std::int64_t row) const;             // loads only
 //                   MILLRACE_HD void use(std::int64_t row, const Packs& packs) const;
-//                   // of Form::sums: use(row, packs, float (&sums)[kSums][8])
+//                   // for Form::sums: use(row, packs, float (&sums)[kSums][8])
 //                 };
 //
-// An element has several types of column where an activation or an option changes what a row does: with_column() chooses one on
-// the host and calls use(ColumnType<Column>()), so that nothing is asked in each row.
+// An element has several column types if an activation or an option changes a row's computation: with_column() chooses one on the
+// host and calls use(ColumnType<Column>()), so that rows need no checks.
 #pragma once
 
 #include <type_traits>
@@ -31,19 +31,19 @@ auto with_flag(bool flag, const Use& use) {
   return flag ? use(std::true_type()) : use(std::false_type());
 }
 
-// Rows of T to read together, of `rows` of bf16 that fit in registers.
+// Number of rows of T to read together, if `rows` of bf16 fit in registers.
 template <class T>
 constexpr int rows_ahead(int rows) {
   return rows * static_cast<int>(sizeof(Bf16)) / static_cast<int>(sizeof(T));
 }
 
-// Where the element's maps hold a pack of a row.
+// Offset of a row's pack in the element's maps.
 template <class Element>
 MILLRACE_HD std::int64_t pack_at(const Element& element, std::int64_t row, std::int64_t pack) {
   return (row * element.packs + pack) * kPack;
 }
 
-// The rows first, first + step, ...: `count` of them, which one thread takes.
+// The rows first, first + step, ... of one thread: `count` of them.
 struct RowWalk {
   std::int64_t first = 0;
   std::int32_t step = 1, count = 0;
@@ -51,8 +51,8 @@ struct RowWalk {
   MILLRACE_HD RowWalk reversed() const { return {row(count - 1), -step, count}; }
 };
 
-// Reads kAhead rows before it uses the first of them: memory keeps each waiting equally long, so they had better wait together.
-// After the end the last row is read again and not used.
+// Reads kAhead rows before it uses the first: loads have equal latency, so they should overlap. After the end the last row is
+// read again and ignored.
 template <class Column, class... Sums>
 MILLRACE_HD void take_rows(const Column& column, const RowWalk& walk, Sums&... sums) {
   for (std::int32_t i = 0; i < walk.count; i += Column::kAhead) {

@@ -1,4 +1,4 @@
-// Every kernel of our own.
+// All of the backend's kernels.
 #pragma once
 
 #include "activation.h"

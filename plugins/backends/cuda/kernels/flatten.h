@@ -1,4 +1,4 @@
-// A map, which lies channels last, as a vector in the network's order (C, H, W), and back; the same for the host.
+// Flattens a channels-last map to a vector in the network's order (C, H, W), and back; also for the host.
 #pragma once
 
 #include "portable.h"
@@ -42,7 +42,7 @@ struct FlattenBackward {
   void accesses(Visitor& v) const;
 };
 
-// Without padding: what the host reads.
+// Without padding: for the host.
 template <class T>
 struct Unpack {
   static constexpr Form kForm = Form::each;

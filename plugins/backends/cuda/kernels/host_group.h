@@ -1,4 +1,4 @@
-// Groups of threads (see portable.h) on the host: one lane, and, for tests, several that really run together.
+// Groups of threads (see portable.h) on the host: one lane, and, for tests, several that run concurrently.
 #pragma once
 
 #include <algorithm>
@@ -25,11 +25,11 @@ struct HostGroup {
   void barrier() const {}
 };
 
-// What the lanes of a group of threads meet in.
+// Shared state of the lanes in a group of threads.
 struct ThreadGroupMeeting {
   explicit ThreadGroupMeeting(int lanes) : barrier(lanes), values(static_cast<std::size_t>(lanes)) {}
   std::barrier<> barrier;
-  std::vector<double> values;  // holds what float and std::int32_t hold too
+  std::vector<double> values;  // also holds float and std::int32_t values
 };
 
 class ThreadGroup {
@@ -63,7 +63,7 @@ class ThreadGroup {
   int lane_;
 };
 
-// An element of form `groups`, each group with `lanes` lanes on threads of their own. For tests: it starts threads for every
+// Runs an element of form `groups`, each group with `lanes` lanes on separate threads. For tests: it starts threads for every
 // group.
 template <class Element>
 void run_on_threads(const Element& element, int lanes) {

@@ -1,6 +1,5 @@
-// From the bytes of a batch to the network's input: executes each sample's augmentation record, then a view, looks up
-// (byte / 255 - mean) / deviation, adds the record's noise, and lays out, in one pass. The oracle is apply_record() in
-// millrace/sample.h.
+// Converts a batch's bytes to the network's input: executes each sample's augmentation record, then a view, looks up (byte / 255
+// - mean) / deviation, adds the record's noise, and lays out, in one pass. The reference is apply_record() in millrace/sample.h.
 #pragma once
 
 #include "portable.h"
@@ -10,15 +9,14 @@
 
 namespace millrace::cuda {
 
-// A pixel (n, i, j) of the window. As in backend/backend.h's View: the record's window is looked at shifted by (dx, dy) and
-// mirrored.
+// A pixel (n, i, j) of the window. As in backend/backend.h's View: the record's window, shifted by (dx, dy) and mirrored.
 template <class T>
 struct Ingest {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "ingest";
   const std::uint8_t* pixels = nullptr;         // (samples, image_height, image_width, channels)
   const AugmentationRecord* records = nullptr;  // (count)
-  const std::int32_t* index = nullptr;          // (count): which of `pixels` each row is; null: row n is sample n
+  const std::int32_t* index = nullptr;          // (count): index into `pixels` for each row; null: row n is sample n
   const float* table = nullptr;                 // (channels, 256): the normalised value of every byte
   T* out = nullptr;                             // (count, window_height, window_width, 8)
   std::int64_t samples = 0, count = 0;
@@ -26,7 +24,7 @@ struct Ingest {
   std::int32_t window_height = 0, window_width = 0;
   std::int32_t dx = 0, dy = 0;
   bool flip_x = false;
-  Border border = Border::reflect;  // of the view
+  Border border = Border::reflect;  // the view's
 
   std::int64_t size() const { return count * window_height * window_width; }
   MILLRACE_HD void operator()(std::int64_t i) const;
@@ -34,24 +32,24 @@ struct Ingest {
   void accesses(Visitor& v) const;
 
  private:
-  // `place`: of the pixel's first channel in the window.
+  // `place`: index in the window of the pixel's first channel.
   MILLRACE_HD void add_noise(const AugmentationRecord& record, std::int64_t place, float* values) const;
 };
 
-// A pixel (n, i, j) of the target image, which follows its image by the same record: its class, or what ingest makes of its
-// bytes. Extents are the image's; the target has `scale` times as many rows and columns.
+// A pixel (n, i, j) of the target image, transformed by its image's record: its class, or the result of ingest. Extents are the
+// image's; the target has `scale` times as many rows and columns.
 struct IngestTarget {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "ingest targets";
   const std::uint8_t* pixels = nullptr;         // (count, scale * image_height, scale * image_width, channels)
-  const AugmentationRecord* records = nullptr;  // (count), of the images
-  const float* table = nullptr;                 // as of Ingest
+  const AugmentationRecord* records = nullptr;  // (count), the images'
+  const float* table = nullptr;                 // as in Ingest
   float* out = nullptr;                         // (count, scale * window_height, scale * window_width, channels)
   std::int64_t count = 0;
   std::int32_t image_height = 0, image_width = 0, channels = 0;  // REQUIRES: channels <= 4
   std::int32_t window_height = 0, window_width = 0;
   std::int32_t scale = 1;
-  bool classes = false;  // one channel; -1 for the ignored one, and outside
+  bool classes = false;  // one channel; -1 for the ignored class, and outside
   std::uint8_t ignored = 0;
 
   std::int64_t size() const { return count * window_height * window_width * scale * scale; }
@@ -62,8 +60,8 @@ struct IngestTarget {
 
 // ---- Bodies ----
 
-// Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value. `unit`: so many of them
-// make a pixel of the image that a target belongs to, about whose edge pixels both are mirrored.
+// Source coordinate for `at` on an axis of `size` pixels: mirrored, clamped, or -1 for the fill value. `unit`: target pixels per
+// image pixel; mirroring is about the image's edge pixels for both.
 MILLRACE_HD std::int32_t resolve_border(std::int32_t at, std::int32_t size, Border border, std::int32_t unit = 1) {
   if (at >= 0 && at < size) return at;
   if (border == Border::constant) return -1;
@@ -74,13 +72,13 @@ MILLRACE_HD std::int32_t resolve_border(std::int32_t at, std::int32_t size, Bord
   return at < size ? at : period + unit - 1 - at;
 }
 
-// The record of one axis behind the view: the stored coordinate of what the network sees at `seen` of the window, or -1.
+// One axis of the record with the view: the stored coordinate for position `seen` in the window, or -1.
 struct IngestAxis {
   std::int32_t stored, window;  // extents
-  std::int32_t start, step;     // of the record
+  std::int32_t start, step;     // the record's
   std::int32_t unit = 1;        // see resolve_border()
 
-  // The axis of a target with `scale` times the pixels; start and step of its image's record. As target_record() in
+  // The axis of a target with `scale` times the pixels, from start and step of its image's record. Same as target_record() in
   // millrace/sample.h.
   MILLRACE_HD static IngestAxis of_target(std::int32_t stored, std::int32_t window, std::int32_t start, std::int32_t step,
                                           std::int32_t scale) {

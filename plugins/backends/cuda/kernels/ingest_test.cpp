@@ -32,7 +32,7 @@ struct Pixels {
     }
   }
 
-  // By the framework's reference: the record's window, seen through a second record.
+  // By the framework's reference: the record's window, transformed by a second record.
   std::vector<std::uint8_t> seen(std::size_t row, std::size_t sample, const Look& look) {
     std::vector<std::uint8_t> once(window.bytes()), twice(window.bytes());
     apply_record(records[row], Image{pixels.data() + sample * image.bytes(), image}, window, once.data());
@@ -127,7 +127,7 @@ TEST(Ingest, AddsNoiseAsItsRecordSays) {
   noisy.expect_padding();
 }
 
-// Targets of an image, which follow it by the same records.
+// Targets, transformed by the same records as their image.
 void expect_target_matches(Pixels& p, const TargetSpec& spec) {
   const ImageShape stored = spec.shape(p.image), window = spec.shape(p.window);
   const bool classes = spec.kind == TargetSpec::Kind::classes;

@@ -1,5 +1,5 @@
-// What the elements' tests share: maps that can be read element by element in double whatever their type, and a check that an
-// element reads and writes just what accesses() says.
+// Shared by the elements' tests: maps with element access in double for any type, and a check that an element's reads and writes
+// match accesses().
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr double tolerance() {  // relative to values near 1
   return std::is_same_v<T, Bf16> ? 1.0 / 128 : 2e-5;
 }
 
-// (rows, pitch) with a guard after it. New memory is full of NaN: what an element forgets to write is found.
+// (rows, pitch) with a guard after it. New memory is filled with NaN: this reveals elements that are not written.
 template <class T>
 class TestMap {
  public:
@@ -68,7 +68,7 @@ class TestMap {
     return *this;
   }
 
-  // Near what is expected; zero after the last channel; nothing written after the end.
+  // Close to the expected values; zero after the last channel; nothing written after the end.
   void expect_near(const std::function<double(std::int64_t, std::int64_t)>& expected, double within = tolerance<T>()) const {
     int bad = 0;
     each([&](auto row, auto c) {
@@ -98,7 +98,7 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
-// Which bytes of the test's buffers accesses() names.
+// The bytes of the test's buffers that accesses() reports.
 class Named {
  public:
   explicit Named(std::vector<std::span<std::byte>> buffers) : buffers_(std::move(buffers)) {
@@ -127,9 +127,8 @@ class Named {
   std::vector<std::vector<bool>> reads_, writes_;
 };
 
-// Runs the element with different garbage in all bytes that it does not say it reads: results must not change, all that it says
-// it writes must be written, and nothing else. The buffers are all memory that it points at; they are left as one run leaves
-// them.
+// Runs the element with different garbage in all bytes that it does not report as read: results must not change, and it must
+// write exactly the bytes reported as written. The buffers are all memory that it uses; they keep the result of one run.
 template <class Element>
 void expect_names_its_memory(const Element& element, std::vector<std::span<std::byte>> buffers) {
   Named named(buffers);

@@ -1,11 +1,11 @@
-// How the block that comes last to a sum over rows finishes it, so that no second kernel has to.
+// How the last block of a sum over rows finishes it without a second kernel.
 //
-// A block writes the sums of its chunk, then takes a ticket of its group of chunks. The block that takes a group's last ticket
-// joins the group and takes a ticket of the groups. The block that takes the last of those joins the groups and finishes every
-// channel of its packs: two short rounds instead of one block that reads a thousand chunks. What is added to what follows from
-// the extents alone, so the order in which blocks come does not matter.
+// A block writes the sums of its chunk, then takes a ticket of its group of chunks. The block with a group's last ticket joins
+// the group and takes a ticket of the groups. The block with the last of those joins the groups and finishes every channel of its
+// packs: two short rounds instead of one block that reads a thousand chunks. The order of additions follows from the extents
+// alone, so the order of the blocks does not matter.
 //
-// The device runs this behind run_sums (device/launch.cuh); run_on_host.h runs the same code chunk by chunk.
+// The device runs this after run_sums (device/launch.cuh); run_on_host.h runs the same code chunk by chunk.
 #pragma once
 
 #include "chunks.h"
@@ -14,11 +14,11 @@
 namespace millrace::cuda {
 
 inline constexpr std::int64_t kGroupChunks = 32;                          // chunks that are joined first
-inline constexpr std::int64_t kTickets = 1 + kMostChunks / kGroupChunks;  // of the groups; then of each group's chunks
+inline constexpr std::int64_t kTickets = 1 + kMostChunks / kGroupChunks;  // for the groups; then for each group's chunks
 
 MILLRACE_HD std::int64_t chunk_groups(std::int64_t chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
 
-// What a sum needs for it. Shared by sums that never run at once (the tickets), and of the sum's own (the groups).
+// Memory of a sum for this: tickets, shared by sums that never run at once, and the sum's own groups.
 struct LastBlock {
   std::uint32_t* tickets = nullptr;  // (sides, kTickets): zero before and after each sum. Null: another kernel finishes the sum
   double* groups = nullptr;          // (chunk_groups, sums, packs * 8)
@@ -35,17 +35,17 @@ inline std::size_t ticket_bytes(std::int64_t packs) {
 // A block's place among those of a sum.
 struct SumPlace {
   std::int64_t chunks = 1, chunk = 0;
-  std::int64_t side = 0;                // among the blocks side by side
+  std::int64_t side = 0;                // index among the blocks side by side
   std::int64_t channel = 0, width = 0;  // its channels
 };
 
 // Block: int thread(), threads(); bool comes_last(std::uint32_t* ticket, std::int64_t of), the same in all of its threads: true
-// for the last of `of` blocks, which sees all that the others wrote before; T load(const T*), of what other blocks wrote.
+// for the last of `of` blocks, which sees all earlier writes of the others; T load(const T*) reads data from other blocks.
 //
-// The sums of chunks [begin, end) of the array `sums`, of which one chunk's lie `step` after another's.
+// The sums of chunks [begin, end) of the array `sums`, where chunks are `step` apart.
 template <class Block>
 MILLRACE_HD double join_group(const Block& block, const float* sums, std::int64_t step, std::int64_t begin, std::int64_t end) {
-  constexpr int kTogether = 8;  // loads that are on their way at once
+  constexpr int kTogether = 8;  // concurrent loads
   double joined = 0;
   for (std::int64_t chunk = begin; chunk < end; chunk += kTogether) {
     float loaded[kTogether];
@@ -56,7 +56,7 @@ MILLRACE_HD double join_group(const Block& block, const float* sums, std::int64_
   return joined;
 }
 
-// REQUIRES: the block's sums lie in element.partial.
+// REQUIRES: the block's sums are in element.partial.
 template <class Element, class Block>
 MILLRACE_HD void finish_if_last(const Element& element, const Block& block, const SumPlace& at) {
   if (element.last.tickets == nullptr) return;
@@ -84,7 +84,7 @@ MILLRACE_HD void finish_if_last(const Element& element, const Block& block, cons
   }
 }
 
-// What finish_if_last() adds to an element's accesses().
+// Adds the accesses of finish_if_last() to an element's.
 template <class Element, class Visitor>
 void visit_last_block(Visitor& v, const Element& element) {
   if (element.last.tickets == nullptr) return;

@@ -7,7 +7,7 @@
 
 namespace millrace::cuda {
 
-// y = x * s^-beta, s = k + alpha / size * sum of x^2 over `window` channels around. s is kept for backward.
+// y = x * s^-beta, s = k + alpha / size * sum of x^2 over the `window` surrounding channels. s is kept for backward.
 template <class T>
 struct Lrn {
   static constexpr Form kForm = Form::each;
@@ -31,7 +31,7 @@ struct LrnBackward {
   static constexpr const char* kName = "lrn backward";
   const T *x = nullptr, *dy = nullptr;
   const float* s = nullptr;
-  T* dx = nullptr;  // not dy
+  T* dx = nullptr;  // must not be dy
   std::int64_t rows = 0, packs = 0;
   std::int32_t window = 5;
   float alpha = 0, beta = 0;
@@ -45,11 +45,11 @@ struct LrnBackward {
 
 // ---- Bodies ----
 
-// s^-beta; 0 at 0, so that padding stays zero whatever k is.
+// s^-beta; 0 at 0, so that padding stays zero for any k.
 MILLRACE_HD float inverse_power(float s, float beta) {
   if (s == 0) return 0.0F;
 #if defined(__CUDA_ARCH__)
-  if (beta == 0.75F) {  // of most networks that have this layer; powf takes many times as long
+  if (beta == 0.75F) {  // the value in most networks with this layer; powf takes many times as long
     const float root = rsqrtf(s);
     return root * sqrtf(root);
   }
@@ -57,8 +57,8 @@ MILLRACE_HD float inverse_power(float s, float beta) {
   return powf(s, -beta);
 }
 
-// sums[k] = sum over channels c = first + k - before ... first + k + after of value(c's pack, its place there), within the row.
-// pack(p, values) gives the eight values of pack p.
+// sums[k] = sum over channels c = first + k - before ... first + k + after of value(c's pack, index in it), within the row.
+// pack(p, values) loads the eight values of pack p.
 template <class PackOf>
 MILLRACE_HD void window_sums(std::int64_t pack, std::int64_t packs, std::int32_t before, std::int32_t after,
                              const PackOf& pack_of, float (&sums)[kPack]) {
@@ -107,7 +107,8 @@ void Lrn<T>::accesses(Visitor& v) const {
   visit_write(v, s, size() * kPack);
 }
 
-// dx_i = dy_i * s_i^-beta - 2 * alpha * beta / size * x_i * sum of dy_j * x_j * s_j^(-beta - 1) over the j whose windows hold i.
+// dx_i = dy_i * s_i^-beta - 2 * alpha * beta / size * x_i * sum of dy_j * x_j * s_j^(-beta - 1) over the j whose windows contain
+// i.
 template <class T>
 MILLRACE_HD void LrnBackward<T>::operator()(std::int64_t i) const {
   const Division place = divide(i, packs);

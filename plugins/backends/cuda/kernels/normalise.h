@@ -2,12 +2,11 @@
 //
 //   Moments, FinishMoments, Normalise                                  forward in training
 //   RunningMoments, Normalise                                          inference
-//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes after
-//                                                                      the ReLU
+//   NormaliseMaxPool                                                   instead of Normalise if a max pooling follows the
+//                                                                      ReLU
 //   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
 //
-// Sums are finished by a kernel of their own (FinishMoments, FinishSums) or, given tickets, by their own last block
-// (last_block.h).
+// Sums are finished by a separate kernel (FinishMoments, FinishSums) or, with tickets, by their last block (last_block.h).
 //
 // Maps are (rows, row_packs * 8) with rows = N * H * W. Arrays by channel have row_packs * 8 elements, float32, zero after the
 // last channel. pre = (x - mean) * factor + shift [+ residual], with factor = scale / sqrt(variance + epsilon); y =
@@ -25,7 +24,7 @@
 
 namespace millrace::cuda {
 
-// 0 where nothing varies and epsilon is 0: the padding after the last channel has to stay zero.
+// 0 if nothing varies and epsilon is 0: the padding after the last channel must stay zero.
 MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
   const float square = variance + epsilon;
 #if defined(__CUDA_ARCH__)
@@ -36,7 +35,7 @@ MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
 }
 
 // One channel: mean, biased variance and factor from the partial sums, added in double in the order of chunks; running statistics
-// take their share (of the unbiased variance). REQUIRES: rows > 0.
+// are updated (with the unbiased variance). REQUIRES: rows > 0.
 template <class T>
 struct FinishMoments {
   static constexpr Form kForm = Form::groups;
@@ -53,15 +52,15 @@ struct FinishMoments {
   std::int64_t size() const { return packs * kPack; }
   template <class Group>
   MILLRACE_HD void operator()(const Group& group, std::int64_t channel) const;
-  MILLRACE_HD void take(std::int64_t channel, const double (&sums)[2]) const;  // the whole sums
+  MILLRACE_HD void take(std::int64_t channel, const double (&sums)[2]) const;  // the complete sums
   template <class Visitor>
   void accesses(Visitor& v) const;
   template <class Visitor>
-  void visit_results(Visitor& v) const;  // all but x and partial
+  void visit_results(Visitor& v) const;  // all except x and partial
 };
 
-// Per channel, over rows: sum of (x - pivot) and of its square, pivot being the channel's value in row 0 (so that variances are
-// safe where means are far from zero).
+// Per channel, over rows: sum of (x - pivot) and of its square; pivot is the channel's value in row 0 (so that variances are
+// accurate for means far from zero).
 template <class T>
 struct Moments {
   static constexpr Form kForm = Form::sums;
@@ -71,7 +70,7 @@ struct Moments {
   std::int64_t rows = 0, packs = 0;
   float* partial = nullptr;  // (chunks_of(rows, packs), kSums, packs * 8)
   LastBlock last = {};
-  FinishMoments<T> finish = {};  // with last.tickets: what the last block does
+  FinishMoments<T> finish = {};  // with last.tickets: run by the last block
 
   template <class Use>
   auto with_column(const Use& use) const;
@@ -103,7 +102,7 @@ struct Normalise {
   const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
   std::int64_t rows = 0, packs = 0;
   Activation activation = Activation::none;
-  std::uint8_t* positive = nullptr;  // (rows, packs): bit k says that channel k of the pack of y is above 0. Null: not wanted
+  std::uint8_t* positive = nullptr;  // (rows, packs): bit k is set if channel k of the pack of y is above 0. Null: not wanted
 
   template <class Use>
   auto with_column(const Use& use) const;
@@ -111,7 +110,7 @@ struct Normalise {
   void accesses(Visitor& v) const;
 };
 
-// y = the max pooling of relu(pre), without a map of relu(pre), which is rounded to T before it competes.
+// y = the max pooling of relu(pre), without storing relu(pre), which is rounded to T before the comparison.
 template <class T>
 struct NormaliseMaxPool {
   static constexpr Form kForm = Form::each;
@@ -129,8 +128,8 @@ struct NormaliseMaxPool {
   void accesses(Visitor& v) const;
 };
 
-// out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order; of a variance the second divided by the
-// deviation.
+// out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order; with a variance the second is divided by
+// the deviation.
 struct FinishSums {
   static constexpr Form kForm = Form::groups;
   static constexpr const char* kName = "finish sums";
@@ -145,36 +144,34 @@ struct FinishSums {
   std::int64_t size() const { return channels * sums; }
   template <class Group>
   MILLRACE_HD void operator()(const Group& group, std::int64_t i) const;
-  MILLRACE_HD void take(std::int64_t channel, int which, double sum) const;  // one whole sum
+  MILLRACE_HD void take(std::int64_t channel, int which, double sum) const;  // one complete sum
   template <int kSums>
   MILLRACE_HD void take(std::int64_t channel, const double (&sums_of_channel)[kSums]) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
   template <class Visitor>
-  void visit_results(Visitor& v) const;  // all but partial
+  void visit_results(Visitor& v) const;  // all except partial
 };
 
-// With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
+// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
 // is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
-// dy + more is rounded to T, as Add does. With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes
-// on.
+// With `pooled`, of a ReLU with nothing added, dy is what a max pooling after it passes on.
 template <class T>
 struct NormaliseBackwardSums {
   static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "normalise backward sums";
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
-  const T* more = nullptr;                    // after an addition: a second gradient; null: none
   PooledGradient<T> pooled = {};              // instead of dy
-  const T *y = nullptr, *residual = nullptr;  // after an addition: y of ReLU, residual of GELU
-  const std::uint8_t* positive = nullptr;     // of ReLU, instead of y: what Normalise wrote
+  const T *y = nullptr, *residual = nullptr;  // after an addition: y for ReLU, residual for GELU
+  const std::uint8_t* positive = nullptr;     // for ReLU, instead of y: written by Normalise
   T* masked = nullptr;
   const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
   std::int64_t rows = 0, packs = 0;
   Activation activation = Activation::none;
   float* partial = nullptr;
   LastBlock last = {};
-  FinishSums finish = {};  // with last.tickets: what the last block does
+  FinishSums finish = {};  // with last.tickets: run by the last block
 
   template <class Use>
   auto with_column(const Use& use) const;
@@ -182,8 +179,8 @@ struct NormaliseBackwardSums {
   void accesses(Visitor& v) const;
 };
 
-// dx = factor * (g - d_shift / rows - (x - mean) * inverse_deviation * d_scale / rows), added to dx if asked. dx may be dy.
-// `pooled` as for NormaliseBackwardSums.
+// dx = factor * (g - d_shift / rows - (x - mean) * inverse_deviation * d_scale / rows), added to dx if requested. dx may be dy.
+// `pooled` as in NormaliseBackwardSums.
 template <class T>
 struct NormaliseBackward {
   static constexpr Form kForm = Form::columns;
@@ -195,7 +192,7 @@ struct NormaliseBackward {
   const float *d_shift = nullptr, *d_scale = nullptr;
   float epsilon = 0;
   std::int64_t rows = 0, packs = 0;
-  Activation activation = Activation::none;  // none when dy is masked already
+  Activation activation = Activation::none;  // none if dy is masked already
   bool add = false;
 
   template <class Use>
@@ -214,7 +211,7 @@ struct ColumnSums {
   std::int64_t rows = 0, packs = 0;
   float* partial = nullptr;
   LastBlock last = {};
-  FinishSums finish = {};  // with last.tickets: what the last block does
+  FinishSums finish = {};  // with last.tickets: run by the last block
 
   template <class Use>
   auto with_column(const Use& use) const;

@@ -1,4 +1,4 @@
-// What normalise.h declares: backward, and sums over rows. Included by normalise_bodies.h.
+// Backward, and sums over rows, declared in normalise.h. Included by normalise_bodies.h.
 #pragma once
 
 #include "normalise_bodies.h"
@@ -7,26 +7,25 @@ namespace millrace::cuda {
 
 // ---- Backward ----
 
-// What tells the sign, or the value, of pre.
+// The source of the sign or value of pre.
 enum class Tells : std::uint8_t {
   x,     // pre is computed from it
-  map,   // after an addition: y of ReLU, the residual of GELU
-  bits,  // after an addition: `positive` of ReLU
+  map,   // after an addition: y for ReLU, the residual for GELU
+  bits,  // after an addition: `positive` for ReLU
 };
 struct Nothing {};
 
-// kMore: a second gradient is added to dy. kPooled: dy is gathered after a max pooling.
-template <class T, Activation kActivation, Tells kTells, bool kMore, bool kPooled = false>
+// kPooled: dy is gathered after a max pooling.
+template <class T, Activation kActivation, Tells kTells, bool kPooled = false>
 struct NormaliseBackwardSumsColumn {
   using Element = NormaliseBackwardSums<T>;
   using Told =
       std::conditional_t<kTells == Tells::map, Pack<T>, std::conditional_t<kTells == Tells::bits, std::uint8_t, Nothing>>;
   struct Packs {
     Pack<T> x, dy;
-    std::conditional_t<kMore, Pack<T>, Nothing> more;
     Told told;
   };
-  static constexpr int kAhead = rows_ahead<T>(kPooled || (kMore && kTells == Tells::map) ? 2 : 4), kBlocks = 2;
+  static constexpr int kAhead = rows_ahead<T>(kPooled ? 2 : 4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
@@ -41,7 +40,6 @@ struct NormaliseBackwardSumsColumn {
       packs.dy = element.pooled.of_pixel(row, pack);
     else
       packs.dy = fetch(element.dy + at);
-    if constexpr (kMore) packs.more = fetch(element.more + at);
     if constexpr (kTells == Tells::map) packs.told = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
     if constexpr (kTells == Tells::bits) packs.told = fetch(element.positive + at / kPack);
     return packs;
@@ -50,10 +48,6 @@ struct NormaliseBackwardSumsColumn {
     float x[kPack], g[kPack];
     unpack(packs.x, x);
     unpack(packs.dy, g);
-    if constexpr (kMore) {
-      add_pack(packs.more, g);
-      unpack(pack_of<T>(g), g);
-    }
     channels.centre(x);
     slope(packs.told, x, g);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
@@ -85,30 +79,23 @@ template <class Use>
 auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
     constexpr Activation kKind = kind.value;
-    // Without an activation nothing has to be told, and only what masks reads a second gradient.
-    if constexpr (kKind == Activation::none) {
-      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
+    if constexpr (kKind == Activation::none) {  // nothing has to be told
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x>>());
     } else {
       if constexpr (kKind == Activation::relu) {
-        if (pooled) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false, true>>());
-        if (positive != nullptr) {
-          return with_flag(more != nullptr, [&](auto two) {
-            return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::bits, two.value>>());
-          });
-        }
+        if (pooled) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, true>>());
+        if (positive != nullptr) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::bits>>());
       }
-      if ((kKind == Activation::relu ? y : residual) == nullptr) {
-        return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
-      }
-      return with_flag(more != nullptr,
-                       [&](auto two) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::map, two.value>>()); });
+      if ((kKind == Activation::relu ? y : residual) == nullptr)
+        return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x>>());
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::map>>());
     }
   });
 }
 template <class T>
 template <class Visitor>
 void NormaliseBackwardSums<T>::accesses(Visitor& v) const {
-  for (const T* map : {x, dy, more, y, residual}) visit_read(v, map, rows * packs * kPack);
+  for (const T* map : {x, dy, y, residual}) visit_read(v, map, rows * packs * kPack);
   pooled.accesses(v);
   visit_read(v, positive, rows * packs);
   for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
@@ -144,7 +131,7 @@ void FinishSums::visit_results(Visitor& v) const {
   for (int s = 0; s < sums; ++s) visit_write(v, out[s], channels);
 }
 
-// dx = factor * g - ((x - mean) * by_x + offset): what does not change from row to row is multiplied out.
+// dx = factor * g - ((x - mean) * by_x + offset): constants over the rows are multiplied in advance.
 template <class T, Activation kActivation, bool kAdd, bool kPooled = false>
 struct NormaliseBackwardColumn {
   using Element = NormaliseBackward<T>;

@@ -1,4 +1,4 @@
-// What normalise.h declares: statistics and forward.
+// Statistics and forward, declared in normalise.h.
 #pragma once
 
 #include "normalise.h"
@@ -59,7 +59,7 @@ MILLRACE_HD void FinishMoments<T>::take(std::int64_t channel, const double (&sum
   mean[channel] = static_cast<float>(average);
   variance[channel] = kept;
   factor[channel] = inverse_deviation(kept, epsilon) * (scale == nullptr ? 1.0F : scale[channel]);
-  if (running_mean == nullptr || !isfinite(mean[channel]) || !isfinite(kept)) return;  // it would stay so
+  if (running_mean == nullptr || !isfinite(mean[channel]) || !isfinite(kept)) return;  // it would stay non-finite
   const double unbiased = rows > 1 ? biased * count / (count - 1) : biased;
   const double old_mean = static_cast<double>(running_mean[channel]), old = static_cast<double>(running_variance[channel]);
   running_mean[channel] = static_cast<float>((1 - share) * old_mean + share * average);
@@ -96,7 +96,7 @@ void RunningMoments::accesses(Visitor& v) const {
 
 // ---- Forward ----
 
-// pre = (x - mean) * factor + shift, of eight channels.
+// pre = (x - mean) * factor + shift for eight channels.
 struct NormaliseChannels {
   float mean[kPack], factor[kPack], shift[kPack];
 
@@ -109,7 +109,7 @@ struct NormaliseChannels {
     return result;
   }
   MILLRACE_HD void centre(float (&x)[kPack]) const { MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) x[k] -= mean[k]; }
-  // pre, of what is centred
+  // pre from the centred values
   MILLRACE_HD void scale(const float (&centred)[kPack], float (&pre)[kPack]) const {
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) pre[k] = centred[k] * factor[k] + shift[k];
   }

@@ -1,4 +1,4 @@
-// A batch normalisation, its ReLU and a max pooling computed together, beside the same apart: the bits are the same.
+// A batch normalisation, its ReLU and a max pooling fused, compared with separate ones: the bits are equal.
 #include "normalise_fixture.h"
 #include "pool.h"
 

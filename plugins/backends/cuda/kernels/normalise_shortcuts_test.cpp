@@ -1,4 +1,4 @@
-// Batch normalisation by shorter ways: signs kept as bits, two gradients read at once, sums that their last block finishes.
+// Shortcuts of batch normalisation: signs kept as bits, two gradients read at once, sums that their last block finishes.
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -20,7 +20,7 @@ TYPED_TEST(ShorterNormalisation, BackwardTakesTheSignsOfReluFromBits) {
     Normalise<TypeParam> forward = n.forward(Activation::relu);
     forward.residual = n.residual.data();
     forward.positive = n.positive.data();
-    n.residual.set(7, 2, NAN);  // a value that is no number is not above 0
+    n.residual.set(7, 2, NAN);  // NaN is not above 0
     expect_names_its_memory(forward, n.memory());
     NormaliseBackwardSums<TypeParam> sums = n.sums(Activation::relu);
     sums.y = n.y.data();
@@ -33,39 +33,6 @@ TYPED_TEST(ShorterNormalisation, BackwardTakesTheSignsOfReluFromBits) {
     expect_names_its_memory(sums, n.memory());
     n.dx.expect_near([&](auto row, auto c) { return masked.at(row, c); }, 0);
     EXPECT_EQ(n.partial, partial);
-  }
-}
-
-TYPED_TEST(ShorterNormalisation, BackwardAddsASecondGradientAsAddDoes) {
-  for (const bool bits : {false, true}) {
-    for (const Activation activation : {Activation::relu, Activation::gelu}) {
-      Norm<TypeParam> n(41, 20), apart(41, 20);
-      for (Norm<TypeParam>* norm : {&n, &apart}) {
-        norm->find_statistics();
-        Normalise<TypeParam> forward = norm->forward(activation);
-        forward.residual = norm->residual.data();
-        forward.positive = norm->positive.data();
-        run_on_host(forward);
-      }
-      const auto sums_of = [&](Norm<TypeParam>& norm) {
-        NormaliseBackwardSums<TypeParam> sums = norm.sums(activation);
-        if (activation == Activation::gelu)
-          sums.residual = norm.residual.data();
-        else if (bits)
-          sums.positive = norm.positive.data();
-        else
-          sums.y = norm.y.data();
-        sums.masked = norm.dy.data();
-        return sums;
-      };
-      run_on_host(Add<TypeParam>{apart.dy.data(), apart.more.data(), apart.dy.data(), apart.dy.packs()});
-      run_on_host(sums_of(apart));
-      NormaliseBackwardSums<TypeParam> sums = sums_of(n);
-      sums.more = n.more.data();
-      expect_names_its_memory(sums, n.memory());
-      n.dy.expect_near([&](auto row, auto c) { return apart.dy.at(row, c); }, 0);
-      EXPECT_EQ(n.partial, apart.partial);
-    }
   }
 }
 

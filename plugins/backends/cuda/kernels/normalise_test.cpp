@@ -111,7 +111,7 @@ TYPED_TEST(Normalisation, PaddingStaysZeroWithoutScaleShiftAndEpsilon) {
   n.y.expect_near([&](auto row, auto c) { return (n.x.at(row, c) - n.mean_of(c)) / std::sqrt(n.variance_of(c)); });
 }
 
-// dx of loss sum(dy * y), by the textbook. g and x_hat in, all rows.
+// dx of loss sum(dy * y), by the textbook, from g and x_hat over all rows.
 template <class T, class G>
 double expected_dx(const Norm<T>& n, std::int64_t row, std::int64_t c, const G& g) {
   double sum = 0, weighted = 0;
@@ -179,7 +179,7 @@ TYPED_TEST(Normalisation, BackwardBehindAnAdditionMasksTheGradientInPlace) {
   }
 }
 
-// Rows as threads of a grid take them: every third, from either end.
+// Rows in the order of a grid's threads: every third, from either end.
 template <class Element, class Take>
 void in_threads(const Element& element, bool backwards, const Take& take) {
   element.with_column([&]<class Column>(ColumnType<Column>) {

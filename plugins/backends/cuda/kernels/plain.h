@@ -6,13 +6,13 @@
 
 namespace millrace::cuda {
 
-// What changes from step to step while pointers stay: device memory, so that recordings read it again.
+// Values that change from step to step while pointers stay: in device memory, so that recordings read them again.
 struct StepScalars {
-  std::uint64_t step = 0;          // of training
+  std::uint64_t step = 0;          // training step
   std::uint64_t first_sample = 0;  // this replica's first place in the global batch
 };
 
-// Written from the arguments of a kernel: no host memory has to stay.
+// Written from kernel arguments: no host memory has to stay.
 struct SetScalars {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "set scalars";
@@ -25,7 +25,7 @@ struct SetScalars {
   void accesses(Visitor& v) const;
 };
 
-// y = factor * x, added to y if asked. y may be x.
+// y = factor * x, added to y if requested. y may be x.
 template <class T>
 struct Scale {
   static constexpr Form kForm = Form::each;
@@ -58,8 +58,8 @@ struct Add {
 };
 
 // Channels [from_begin, from_begin + channels) of each row of `from` become [to_begin, ...) of the row of `to`, or are added
-// there. Where the last of them lies in the last pack of a row of `to` and nothing is added, the channels after it become zero:
-// copies into one map come in the order of its channels.
+// there. If the last of them is in the last pack of a row of `to` and nothing is added, the channels after it become zero: copies
+// into one map run in the order of its channels.
 template <class T>
 struct CopyChannels {
   static constexpr Form kForm = Form::each;
@@ -77,15 +77,15 @@ struct CopyChannels {
   void accesses(Visitor& v) const;
 
  private:
-  MILLRACE_HD std::int64_t rest() const {  // channels after the copied ones that become zero
+  MILLRACE_HD std::int64_t rest() const {  // number of channels after the copied ones that become zero
     const std::int64_t behind = to_pitch - to_begin - channels;
     return add || behind >= kPack ? 0 : behind;
   }
 };
 
-// Inverted dropout: y = x / (1 - probability) or 0, added to y if asked; y may be x. The decision for element (c, h, w) of sample
-// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, pixel, channel), without what is dropped
-// together.
+// Inverted dropout: y = x / (1 - probability) or 0, added to y if requested; y may be x. The decision for element (c, h, w) of
+// sample first_sample + n equals that of backend "cpu": a function of (seed, step, layer, sample, pixel, channel), without the
+// coordinates that are dropped together.
 template <class T>
 struct Dropout {
   static constexpr Form kForm = Form::each;
@@ -95,7 +95,7 @@ struct Dropout {
   std::int64_t n = 0, pixels = 0, channels = 0;  // channels without padding
   std::uint64_t seed = 0;
   std::uint32_t layer = 0;
-  double probability = 0;  // double: its rounding to float would decide otherwise for some elements
+  double probability = 0;  // double: rounding to float would change the decision for some elements
   const StepScalars* scalars = nullptr;
   bool by_channel = true, by_pixel = true;  // as in DropoutAttributes
   bool add = false;
@@ -139,7 +139,7 @@ struct SumArrays {
 };
 
 // total = (first ? 0 : total) + weight * logits: test-time augmentation. Both are (rows, width, row_packs); the logits of a
-// mirrored view are read from the other end of their row.
+// mirrored view are read in reverse.
 template <class T>
 struct AddLogits {
   static constexpr Form kForm = Form::each;
@@ -223,7 +223,7 @@ MILLRACE_HD void Dropout<T>::operator()(std::int64_t i) const {
   const Division row = divide(i, pitch_of(channels) / kPack), sample = divide(row.quotient, pixels);
   const std::uint64_t number = scalars->first_sample + static_cast<std::uint64_t>(sample.quotient);
   const std::uint64_t key = chain_words(chain_words(seed, scalars->step), layer);
-  // An element is dropped when its 32 bits are below the threshold; a probability of 1 drops everything.
+  // An element is dropped if its 32 bits are below the threshold; a probability of 1 drops everything.
   const auto threshold = static_cast<std::uint64_t>(probability * 4294967296.0);
   const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
   float values[kPack];
@@ -264,7 +264,7 @@ void Convert<From, To>::accesses(Visitor& v) const {
 
 MILLRACE_HD void SumArrays::operator()(std::int64_t i) const {
   float sum = sources[0][i];
-  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // of constant length: an array of arguments is not indexed by a variable
+  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // constant length: no variable may index an array of arguments
     if (s < count) sum += sources[s][i];
   }
   destination[i] = sum;

@@ -40,7 +40,7 @@ TYPED_TEST(Plain, AddMayBeInPlace) {
   a.expect_near([&](auto row, auto c) { return before.at(row, c) + b.at(row, c); });
 }
 
-// Parts of a map side by side, as `concat` wants them: whole packs, odd counts, two parts that end in one pack.
+// Parts of a map side by side, as in `concat`: whole packs, odd counts, two parts that end in one pack.
 TYPED_TEST(Plain, CopyChannelsJoinsAndSplits) {
   for (const std::vector<std::int64_t>& parts : {std::vector<std::int64_t>{8, 24}, {3, 2}, {16, 3}, {3, 16}, {1, 1, 1, 7}, {5}}) {
     std::int64_t all = 0;
@@ -95,7 +95,7 @@ TYPED_TEST(Plain, DropoutDecidesAsTheCpuDoes) {
       constexpr std::int64_t kImages = 3, kPixels = 5;
       TestMap<TypeParam> x(kImages * kPixels, channels), y(kImages * kPixels, channels);
       x.fill(1, 3, 0.1);
-      std::vector<StepScalars> scalars = {{(1ULL << 40) + 3, 0xfffffffeULL}};  // the samples' numbers pass 2^32
+      std::vector<StepScalars> scalars = {{(1ULL << 40) + 3, 0xfffffffeULL}};  // the samples' numbers exceed 2^32
       Dropout<TypeParam> element{x.data(), y.data(), kImages, kPixels, channels, 99, 7, probability, scalars.data()};
       expect_names_its_memory(element, {x.bytes(), y.bytes(), bytes_of(scalars)});
       const auto expected = [&](auto row, auto c) {
@@ -181,14 +181,14 @@ TYPED_TEST(Plain, AddLogitsBeginsAnewAndAdds) {
     total.expect_near([&](auto row, auto c) { return 0.5 * logits.at(row, c); });
     element.weight = 2;
     element.first = false;
-    element.mirrored = true;  // which leaves vectors as they are
+    element.mirrored = true;  // does not change vectors
     expect_names_its_memory(element, {logits.bytes(), total.bytes()});
     total.expect_near([&](auto row, auto c) { return 2.5 * logits.at(row, c); });
   }
 }
 
 TYPED_TEST(Plain, AddLogitsMirrorsEachRowOfAMap) {
-  constexpr std::int64_t kRows = 6;  // of two samples
+  constexpr std::int64_t kRows = 6;  // for two samples
   for (const std::int64_t width : {1, 4, 7}) {
     for (const std::int64_t channels : {2, 16, 20}) {
       TestMap<TypeParam> logits(kRows * width, channels);

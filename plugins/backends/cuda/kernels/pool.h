@@ -1,4 +1,4 @@
-// Max and average pooling. Backward gathers: each input pixel adds up the windows that it lies in, so no order is left to chance.
+// Max and average pooling. Backward gathers: each input pixel sums over the windows that contain it, in a fixed order.
 #pragma once
 
 #include <math.h>
@@ -10,18 +10,18 @@ namespace millrace::cuda {
 struct PoolWindow {
   std::int32_t kernel_h = 2, kernel_w = 2;
   std::int32_t stride_h = 2, stride_w = 2;
-  std::int32_t top = 0, left = 0;  // padding; each window holds at least one pixel
-  bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
+  std::int32_t top = 0, left = 0;  // padding; each window contains at least one pixel
+  bool count_padding = false;      // average: divide by the window's size instead of the pixels inside
 };
 
 struct PoolExtents {
   std::int64_t n = 0;
   std::int32_t h = 0, w = 0, out_h = 0, out_w = 0;
-  std::int32_t packs = 0;  // of a pixel
+  std::int32_t packs = 0;  // per pixel
 };
 
-// The first of equal values wins, and NaN wins over all (of several the last). index: its place in the window, row by row.
-// REQUIRES: Index holds the places of a window.
+// The first of equal values wins, and NaN wins over all (the last NaN). index: position in the window, row by row. REQUIRES:
+// Index can hold all positions of a window.
 template <class T, class Index = std::uint8_t>
 struct MaxPool {
   static constexpr Form kForm = Form::each;
@@ -55,7 +55,7 @@ struct MaxPoolBackward {
   void accesses(Visitor& v) const;
 };
 
-inline constexpr std::int64_t kNarrowPlaces = 256;  // of a window, that std::uint8_t can tell apart
+inline constexpr std::int64_t kNarrowPlaces = 256;  // window size up to which std::uint8_t suffices
 template <class T>
 using WideMaxPool = MaxPool<T, std::int32_t>;
 template <class T>
@@ -92,7 +92,7 @@ struct AveragePoolBackward {
   void accesses(Visitor& v) const;
 };
 
-// The gradient by the input of a max pooling, made where it is read instead of by MaxPoolBackward, to the same bits.
+// The gradient by the input of a max pooling, computed on reading instead of by MaxPoolBackward, with identical bits.
 template <class T>
 struct PooledGradient {
   const T* dy = nullptr;  // by the pooling's result
@@ -101,7 +101,7 @@ struct PooledGradient {
   PoolWindow window;
 
   explicit operator bool() const { return index != nullptr; }
-  MILLRACE_HD Pack<T> of_pixel(std::int64_t row, std::int64_t pack) const;  // row: of (n, h, w)
+  MILLRACE_HD Pack<T> of_pixel(std::int64_t row, std::int64_t pack) const;  // row: index into (n, h, w)
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -113,7 +113,7 @@ struct PoolPlace {
   std::int64_t n = 0;
   std::int32_t row = 0, column = 0, pack = 0;
 
-  // Where the i-th pack of a map lies.
+  // Position of a map's i-th pack.
   MILLRACE_HD static PoolPlace of(std::int64_t i, std::int32_t height, std::int32_t width, std::int32_t packs) {
     const Division pixel = divide(i, packs), line = divide(pixel.quotient, width), image = divide(line.quotient, height);
     return {image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),
@@ -121,7 +121,7 @@ struct PoolPlace {
   }
 };
 
-// Element of pack `pack` at (row, column) of image n of a map.
+// Offset of pack `pack` at (row, column) of image n.
 MILLRACE_HD std::int64_t pool_offset(std::int64_t n, std::int32_t row, std::int32_t column, std::int32_t pack,
                                      std::int32_t height, std::int32_t width, std::int32_t packs) {
   return (((n * height + row) * width + column) * packs + pack) * kPack;
@@ -131,23 +131,23 @@ MILLRACE_HD std::int64_t pool_offset(std::int64_t n, std::int32_t row, std::int3
 struct PoolSpan {
   std::int32_t first, last;
 };
-// The pixels of a window that lie inside the input. It begins at `begin`, which may lie outside.
+// The pixels of a window inside the input. It begins at `begin`, which may be outside.
 MILLRACE_HD PoolSpan pixels_of_window(std::int32_t begin, std::int32_t kernel, std::int32_t size) {
   const std::int32_t end = begin + kernel;
   return {begin > 0 ? begin : 0, end < size ? end : size};
 }
-// The windows that a pixel lies in; `at` counts from the first window's begin.
+// The windows that contain a pixel; `at` counts from the first window's begin.
 MILLRACE_HD PoolSpan windows_of_pixel(std::int32_t at, std::int32_t kernel, std::int32_t stride, std::int32_t windows) {
   const std::int32_t last = at / stride + 1;
   return {at < kernel ? 0 : (at - kernel) / stride + 1, last < windows ? last : windows};
 }
 
 template <class Index>
-struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndices {  // of a pack
+struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndices {  // a pack of indices
   Index values[kPack];
 };
 
-// The largest values of a window and their places in it. prepare(values) may change a pixel's eight channels before they compete.
+// A window's largest values and their positions. prepare(values) may change a pixel's eight channels before the comparison.
 struct WindowMaximum {
   float largest[kPack];
   std::int32_t where[kPack];
@@ -180,7 +180,7 @@ struct WindowMaximum {
     return found;
   }
 
-  // To element `to` of a map and, unless that is null, of its index.
+  // Writes to element `to` of a map and, unless null, of its index.
   template <class T, class Index>
   MILLRACE_HD void store_at(std::int64_t to, T* y, Index* index) const {
     store(y + to, largest);
@@ -204,8 +204,8 @@ void MaxPool<T, Index>::accesses(Visitor& v) const {
   visit_write(v, index, size() * kPack);
 }
 
-// part(row and column of a window, its first element in the output, the pixel's place in it) for each window that a pixel lies
-// in.
+// Calls part(row and column of a window, its first element in the output, the pixel's position in it) for each window that
+// contains a pixel.
 template <class Part>
 MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const Part& part) {
   const std::int32_t down = place.row + window.top, right = place.column + window.left;
@@ -219,7 +219,7 @@ MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window,
   }
 }
 
-// The gradient by a pixel: what the windows that chose it pass on.
+// The gradient by a pixel: the sum of the gradients of the windows that chose it.
 template <class T, class Index>
 MILLRACE_HD void gather_maxima(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const T* dy,
                                const Index* index, float (&sum)[kPack]) {
@@ -246,7 +246,7 @@ void MaxPoolBackward<T, Index>::accesses(Visitor& v) const {
   visit_result(v, dx, size() * kPack, add);
 }
 
-// 1 / the number of pixels that the mean of a window is taken over.
+// 1 / the number of pixels in a window's mean.
 MILLRACE_HD float average_share(const PoolExtents& at, const PoolWindow& window, std::int32_t row, std::int32_t column) {
   if (window.count_padding) return 1.0F / static_cast<float>(window.kernel_h * window.kernel_w);
   const PoolSpan rows = pixels_of_window(row * window.stride_h - window.top, window.kernel_h, at.h);

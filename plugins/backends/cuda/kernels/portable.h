@@ -1,8 +1,8 @@
-// What host and device code share: element types, packs of eight channels, and what a kernel looks like.
+// Shared by host and device code: element types, packs of eight channels, and the form of kernels.
 //
-// A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one column.
-// The CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host (simulation/).
-// Four forms:
+// A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one column. The
+// CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host (simulation/). Four
+// forms:
 //
 //   struct Each    { static constexpr Form kForm = Form::each;
 //                    std::int64_t size() const;                                    // elements, each independent of all others
@@ -22,14 +22,13 @@
 // And in each of them
 //
 //                    static constexpr const char* kName;                           // in traces and messages
-//                    template <class Visitor> void accesses(Visitor& v) const;     // all memory that is read or written
+//                    template <class Visitor> void accesses(Visitor& v) const;     // all memory read or written
 //
-// A Visitor has `void read(const void* pointer, std::size_t bytes)` and `void write(void* pointer, std::size_t bytes)`; what is
-// read and written is named in both, null pointers and empty ranges in neither. Ranges are exact, but for channels within rows
-// (CopyChannels), which are named by the whole span from the first to the last.
-// A Group has `int lane() const`, `int size() const`, `T sum(T) const` and `T largest(T) const` over its lanes (every lane gets
-// the result; the order of the sum is fixed), for double, float and std::int32_t, and `void barrier() const`. sum() and largest()
-// are barriers too.
+// A Visitor has `void read(const void* pointer, std::size_t bytes)` and `void write(void* pointer, std::size_t bytes)`; memory
+// both read and written is reported to both, null pointers and empty ranges to neither. Ranges are exact, except for channels
+// within rows (CopyChannels), reported as the whole span from the first to the last. A Group has `int lane() const`, `int size()
+// const`, `T sum(T) const` and `T largest(T) const` over its lanes (every lane gets the result; the order of the sum is fixed),
+// for double, float and std::int32_t, and `void barrier() const`. sum() and largest() are barriers too.
 #pragma once
 
 #include <cstddef>
@@ -45,14 +44,15 @@
 #define MILLRACE_HD inline
 #endif
 #if defined(__CUDACC__) && !defined(FMT_USE_CONSTEXPR)
-#define FMT_USE_CONSTEXPR 1  // fmt 9 takes nvcc for a compiler without constexpr, and then does not compile as C++20
+#define FMT_USE_CONSTEXPR 1  // fmt 9 treats nvcc as a compiler without constexpr, and then does not compile as C++20
 #endif
 
 namespace millrace::cuda {
 
 inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
 
-// Channels in memory: maps are channels last, (N, H, W, pitch), with zeros after the last channel, so that no kernel has a tail.
+// Channels in memory: maps are channels last, (N, H, W, pitch), with zeros after the last channel, so that kernels need no tail
+// code.
 MILLRACE_HD constexpr std::int64_t pitch_of(std::int64_t channels) { return (channels + kPack - 1) / kPack * kPack; }
 
 using millrace::Bf16;
@@ -60,7 +60,7 @@ using millrace::Form;
 using millrace::from_float;
 using millrace::to_float;
 
-// Two of them as they lie in memory, one after the other: what the device does in a single instruction.
+// Two of them in memory order, one after the other: a single instruction on the device.
 MILLRACE_HD std::uint32_t bf16_pair(float first, float second) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t pair;
@@ -77,8 +77,8 @@ struct alignas(16) Pack {
   T values[kPack];
 };
 
-// One as it lies in memory, for maps that are read once. The device loads it at this point of the program and no later, so that
-// several in a row are on their way together: left to itself the compiler puts each load before its use, to save registers.
+// One pack, unconverted, for maps that are read once. The device loads it at this point of the program, so that several loads
+// overlap: otherwise the compiler moves each load to its use, to save registers.
 template <class T>
 MILLRACE_HD Pack<T> fetch(const T* from) {
   Pack<T> pack;
@@ -95,7 +95,7 @@ MILLRACE_HD Pack<T> fetch(const T* from) {
 #endif
   return pack;
 }
-// The same of one byte.
+// The same for one byte.
 MILLRACE_HD std::uint8_t fetch(const std::uint8_t* from) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t byte;
@@ -130,7 +130,7 @@ MILLRACE_HD void store(T* to, const float (&from)[kPack]) {
   *reinterpret_cast<Pack<T>*>(to) = pack_of<T>(from);
 }
 
-// The same, of memory that is not written while the kernel runs: what does not change from one row to the next is loaded once.
+// The same for memory that is not written while the kernel runs: values common to all rows are loaded once.
 template <class T>
 MILLRACE_HD void load_constant(const T* from, float (&to)[kPack]) {
 #if defined(__CUDA_ARCH__)
@@ -146,7 +146,7 @@ MILLRACE_HD void load_constant(const T* from, float (&to)[kPack]) {
 #endif
 }
 
-// Writes, or adds to what is there.
+// Writes, or adds to the existing values.
 template <class T>
 MILLRACE_HD void store(T* to, const float (&from)[kPack], bool add) {
   float sum[kPack] = {};
@@ -155,7 +155,7 @@ MILLRACE_HD void store(T* to, const float (&from)[kPack], bool add) {
   store(to, sum);
 }
 
-// i / by and i % by. REQUIRES: i >= 0, by > 0. In 32 bits where they fit, as nearly always, which takes a quarter of the time.
+// i / by and i % by. REQUIRES: i >= 0, by > 0. Uses 32 bits if both fit, as nearly always, which takes a quarter of the time.
 struct Division {
   std::int64_t quotient, remainder;
 };
@@ -166,7 +166,7 @@ MILLRACE_HD Division divide(std::int64_t i, std::int64_t by) {
   return {quotient, dividend - quotient * divisor};
 }
 
-// What accesses() is made of.
+// Helpers for accesses().
 template <class Visitor, class T>
 void visit_read(Visitor& v, const T* pointer, std::int64_t elements) {
   if (pointer != nullptr && elements > 0) v.read(pointer, static_cast<std::size_t>(elements) * sizeof(T));

@@ -69,7 +69,7 @@ TEST(Chunks, CoverAllRowsAndStaySmall) {
     }
   }
   EXPECT_EQ(chunks_of(3211264, 8), kMostChunks);
-  EXPECT_EQ(parts_of(49, 64, 1), 6);  // what no sum is made of may be cut finer
+  EXPECT_EQ(parts_of(49, 64, 1), 6);  // work without sums may be divided further
   EXPECT_EQ(chunks_of(49, 64), 1);
   EXPECT_GE(chunks_of(12544, 256) * 8, 1024);  // the last maps of a ResNet-50 still fill a large device
 }

@@ -1,4 +1,4 @@
-// What is computed over the channels of a row: softmax, local response normalisation (lrn.h).
+// Computations over the channels of a row: softmax, local response normalisation (lrn.h).
 #pragma once
 
 #include <math.h>
@@ -24,7 +24,7 @@ struct Softmax {
   void accesses(Visitor& v) const;
 };
 
-// dx = y * (dy - sum(dy * y)), added to dx if asked. dx may be dy.
+// dx = y * (dy - sum(dy * y)), added to dx if requested. dx may be dy.
 template <class T>
 struct SoftmaxBackward {
   static constexpr Form kForm = Form::groups;
@@ -44,8 +44,7 @@ struct SoftmaxBackward {
 
 // ---- Bodies ----
 
-// body(first channel, its eight values) for the packs of a row that this lane takes; what is after the last channel counts as
-// -inf.
+// Calls body(first channel, its eight values) for this lane's packs of a row; values after the last channel are -inf.
 template <class T, class Group, class Body>
 MILLRACE_HD void each_pack(const Group& group, const T* row, std::int64_t channels, const Body& body) {
   for (std::int64_t first = group.lane() * kPack; first < channels; first += group.size() * kPack) {

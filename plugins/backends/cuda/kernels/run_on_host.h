@@ -1,4 +1,4 @@
-// An element in plain loops: what a device computes with many threads.
+// Runs an element in plain loops on the host.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct HostBlock {
 };
 
 // A column's sums over rows [first, first + count) in the order of a device's block: each lane takes every lanes-th row, then
-// halves are joined (run_sums of device/launch.cuh). One long sum in float32 would round more than the device does.
+// halves are joined (run_sums of device/launch.cuh). One long float32 sum would round more than the device.
 template <class Column, int kSums>
 void sum_rows_on_host(const Column& column, std::int64_t packs, std::int64_t first, std::int32_t count,
                       float (&sums)[kSums][kPack]) {
@@ -49,7 +49,7 @@ void sum_rows_on_host(const Column& column, std::int64_t packs, std::int64_t fir
   std::memcpy(sums, of_lane[0], sizeof sums);
 }
 
-// The sums of one chunk, into its part of element.partial; the last one finishes the sum if it is asked to.
+// Writes the sums of one chunk to its part of element.partial; the last one finishes the sum if requested.
 template <class Column, class Element>
 void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t chunk) {
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);

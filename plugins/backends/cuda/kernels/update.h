@@ -1,16 +1,16 @@
-// Copies of the weights that follow them. Optimizers bring their own elements (millrace/kernels/update_elements.h).
+// Copies that follow the weights. Optimizers have their own elements (millrace/kernels/update_elements.h).
 #pragma once
 
 #include "portable.h"
 
 namespace millrace::cuda {
 
-// copy = decay * copy + (1 - decay) * value; then, if it is to be written back, value = copy.
+// copy = decay * copy + (1 - decay) * value; then value = copy if write_back.
 struct Blend {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "blend";
   float *value = nullptr, *copy = nullptr;
-  Bf16* bf16 = nullptr;  // of the value; null: none
+  Bf16* bf16 = nullptr;  // the value in bf16; null: none
   std::int64_t packs = 0;
   float decay = 0;
   bool write_back = false;
@@ -21,12 +21,12 @@ struct Blend {
   void accesses(Visitor& v) const;
 };
 
-// The values take the place of the copy, and the copy that of the values.
+// Swaps the values and the copy.
 struct Swap {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "exchange";
   float *value = nullptr, *copy = nullptr;
-  Bf16* bf16 = nullptr;  // of the value; null: none
+  Bf16* bf16 = nullptr;  // the value in bf16; null: none
   std::int64_t packs = 0;
 
   std::int64_t size() const { return packs; }

@@ -1,4 +1,5 @@
-// Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
+// Operations with several inputs or outputs: addition that was not fused into batch normalisation, concatenation of channels, and
+// split.
 #include "millrace/backend/joining_operation.h"
 
 #include "operation.h"
@@ -12,7 +13,7 @@ class Addition final : public Joining {
  public:
   using Joining::Joining;
 
-  // Each operand's gradient is the sum's: the first takes over its memory, after the others have copied it.
+  // Each operand's gradient is the sum's: the first takes over its memory after the others have copied it.
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;
     for (std::size_t i = node_.inputs.size(); i-- > 1;) {
@@ -49,7 +50,7 @@ class Addition final : public Joining {
   }
 };
 
-// Where not all channels of a map are written, those of its padding are zeroed.
+// If not all channels of a map are written, zeroes its padding.
 void zero_padding(Queue& queue, const Map& map) {
   if (map.spec.pitch() != map.spec.channels) queue.zero(map.data, map.spec.bytes());
 }

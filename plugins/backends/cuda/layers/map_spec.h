@@ -1,5 +1,5 @@
-// How a tensor of activations or gradients lies in device memory: channels last, (n, height, width, pitch), with zeros after the
-// last channel of each pixel.
+// Layout of activations and gradients in device memory: channels last, (n, height, width, pitch), with zeros after the last
+// channel of each pixel.
 #pragma once
 
 #include "kernels/portable.h"
@@ -13,7 +13,7 @@ struct MapSpec {
   std::int64_t n = 0, channels = 0, height = 1, width = 1;
   DataType type = DataType::f32;
 
-  // `shape` is of one sample: (C, H, W), or (C).
+  // `shape`: one sample's, (C, H, W) or (C).
   static MapSpec of(const Shape& shape, std::int64_t samples, DataType type) {
     const bool map = shape.rank() == 3;
     return {samples, shape[0], map ? shape[1] : 1, map ? shape[2] : 1, type};
@@ -26,7 +26,7 @@ struct MapSpec {
   std::size_t bytes() const { return static_cast<std::size_t>(rows() * pitch()) * size_of(type); }
 };
 
-// As portable kernels see it.
+// The map as portable kernels see it.
 inline TensorView view_of(const MapSpec& spec, void* data) {
   TensorView view;
   view.data = data;
@@ -37,12 +37,12 @@ inline TensorView view_of(const MapSpec& spec, void* data) {
   return view;
 }
 
-inline constexpr std::size_t kAlignment = 256;  // what cudaMalloc promises, and more than any library asks for
+inline constexpr std::size_t kAlignment = 256;  // cudaMalloc's guarantee, and more than any library requires
 
 using Planner = MemoryPlanner<MapSpec>;
 using Value = Planner::Value;
 
-// Calls f(T{}) with the element type that `type` names.
+// Calls f(T{}) with the element type of `type`.
 template <class F>
 void with_type(DataType type, const F& f) {
   if (type == DataType::bf16)

@@ -1,8 +1,8 @@
-// Batch normalisation with what fusion put after it: an addition and an activation, or a ReLU and a max pooling.
+// Batch normalisation fused with what follows: an addition and an activation, or a ReLU and a max pooling.
 //
-// Kept for backward: the input, its mean, variance and factor; with a ReLU after an addition a bit for each value, or the
-// output, which the next layer keeps anyway; with a pooling the places of the largest values. Statistics are small, so an
-// operation that follows another takes them over: nothing is summed a second time, and running statistics move once.
+// Kept for backward: the input, its mean, variance and factor; with a ReLU after an addition one bit per value, or the output,
+// which the next layer keeps anyway; with a pooling the positions of the largest values. Statistics are small, so an operation
+// that follows another reuses them: nothing is summed twice, and running statistics are updated once.
 #include "operation.h"
 #include "pool_spec.h"
 #include "sums.h"
@@ -23,8 +23,7 @@ class Normalisation final : public Operation {
   void plan(Planner& planner) override {
     training_ = planner.training();
     const MapSpec spec = planner.value(input()).spec;
-    Value& output = plan_output(planner, spec.type, pools() ? kNoResidual : input());
-    output.reads_two = masks();
+    const Value& output = plan_output(planner, spec.type, pools() ? kNoResidual : input());
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
     plan_pool(planner, spec, output.spec);
     planner.use(planner.value(input()).tensor);
@@ -57,8 +56,6 @@ class Normalisation final : public Operation {
     sums_at_ = SumsPlan::of(planner, compile_context_, planner.value(input()).spec, 2);
     d_scale_at_ = planner.tensor(channel_bytes_);
     d_shift_at_ = planner.tensor(channel_bytes_);
-    second_at_ = output.second;
-    if (second_at_ != kNoTensor) planner.use(second_at_);
     bool gradient_is_free = !pools();  // may be overwritten by the gradient of the input
     if (has_residual()) {
       if (node_.activation == Activation::relu) planner.use(positive_at_ != kNoTensor ? positive_at_ : output.tensor);
@@ -84,7 +81,6 @@ class Normalisation final : public Operation {
     index_ = binding.at<std::uint8_t>(index_at_);
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    second_ = binding.at(second_at_);
     sums_ = SumsMemory::of(sums_at_, binding);
     d_scale_ = binding.at<float>(d_scale_at_);
     d_shift_ = binding.at<float>(d_shift_at_);
@@ -104,7 +100,7 @@ class Normalisation final : public Operation {
   }
 
   void recompute(Queue& queue) override {
-    if (pools() || !output_is_kept()) normalise(queue);  // index_ is wanted too
+    if (pools() || !output_is_kept()) normalise(queue);  // index_ is needed too
   }
 
   void normalise(Queue& queue) const {
@@ -129,7 +125,7 @@ class Normalisation final : public Operation {
     if (!has_gradient_) return;
     with_type(x_.spec.type, [&]<class T>(T) {
       sums<T>(queue);
-      // Before the gradient of the input, which may be written over dy.
+      // Before the gradient of the input, which may overwrite dy.
       if (d_residual_ && d_residual_.add) {
         Add<T> kernel;
         kernel.a = kernel.y = d_residual_.map.as<T>();
@@ -143,9 +139,9 @@ class Normalisation final : public Operation {
 
  private:
   bool has_residual() const { return node_.residual != kNoResidual; }
-  // After an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
+  // After an addition the gradient of the sum overwrites dy: the gradients of both operands start from it.
   bool masks() const { return has_residual() && node_.activation != Activation::none; }
-  // Where forward's output is kept, so are its bits; else they are made again with it.
+  // If forward's output is kept, so are its bits; otherwise they are recomputed with it.
   void plan_signs(Planner& planner, const Value& output) {
     if (!compile_context_.shortcuts.sign_bits || !masks() || node_.activation != Activation::relu || !output.needs_gradient)
       return;
@@ -203,7 +199,7 @@ class Normalisation final : public Operation {
     queue.run(kernel);
   }
 
-  // Tells a kernel of backward where the gradient by its result is.
+  // Sets the source of the result's gradient in a backward kernel.
   template <class T, class Kernel>
   void take_gradient(Kernel& kernel) const {
     if (pools())
@@ -227,7 +223,6 @@ class Normalisation final : public Operation {
     NormaliseBackwardSums<T> kernel;
     kernel.x = x_.as<T>();
     take_gradient<T>(kernel);
-    kernel.more = static_cast<const T*>(second_);
     if (has_residual() && node_.activation == Activation::relu && positive_ == nullptr) kernel.y = y_.as<T>();
     kernel.positive = positive_;
     if (has_residual() && node_.activation == Activation::gelu) kernel.residual = residual_.as<T>();
@@ -270,26 +265,25 @@ class Normalisation final : public Operation {
     queue.run(kernel);
   }
 
-  // The sums are the gradients of scale and shift, where those are trained.
+  // The sums are the gradients of scale and shift if those are trained.
   float* d_shift() const { return kept_gradient(shift_at_) != nullptr ? kept_gradient(shift_at_) : d_shift_; }
   float* d_scale() const { return kept_gradient(scale_at_) != nullptr ? kept_gradient(scale_at_) : d_scale_; }
 
   const BatchNormAttributes& attributes_;
-  int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
+  int scale_at_ = -1, shift_at_ = -1;  // indices among the layer's parameters
   std::size_t statistics_at_ = 0, channel_bytes_ = 0;
   bool training_ = false, has_gradient_ = false;
   TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, positive_at_ = kNoTensor;
-  TensorId index_at_ = kNoTensor, second_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  TensorId index_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
   SumsPlan moments_at_, sums_at_;
   Planner::Contribution residual_contribution_, input_contribution_;
   GradientTarget d_residual_, d_input_;
   Map x_, y_, residual_, dy_;
   SumsMemory moments_, sums_;
   std::uint8_t* positive_ = nullptr;
-  PoolExtents at_;  // of the pooling after, as window_ and index_
+  PoolExtents at_;  // for the pooling after, as window_ and index_
   PoolWindow window_;
   std::uint8_t* index_ = nullptr;
-  void* second_ = nullptr;  // a gradient to be added to dy
   float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;
   float *d_scale_ = nullptr, *d_shift_ = nullptr;
 };

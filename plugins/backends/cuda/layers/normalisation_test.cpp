@@ -1,4 +1,4 @@
-// Where a max pooling is computed with the batch normalisation in front of it, and where it is not.
+// When a max pooling is fused with the batch normalisation before it, and when it is not.
 #include <gtest/gtest.h>
 
 #include "millrace/backend/fusion.h"
@@ -40,7 +40,7 @@ TEST(PoolBehindNormalisation, IsLeftAloneElsewhere) {
   for (const char* rest : {
            R"({ op = "gelu" }, { op = "max_pool", kernel = 2 })",
            R"({ op = "relu" }, { op = "average_pool", kernel = 2 })",
-           R"({ op = "relu" }, { op = "max_pool", kernel = 17 })",  // more places than a byte names
+           R"({ op = "relu" }, { op = "max_pool", kernel = 17 })",  // more positions than a byte can hold
            R"({ op = "max_pool", kernel = 2 })",
            R"({ op = "add", from = ["b", "c"] }, { op = "relu" }, { op = "max_pool", kernel = 2 })",
        }) {

@@ -1,6 +1,6 @@
-// One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory (backend/planned_operation.h), then submits them again and again: forward(), perhaps recompute(), and backward() submit
-// to a queue and never wait.
+// One node of a compiled network: its computation, inputs and outputs. An executable plans all its operations, binds them to
+// memory (backend/planned_operation.h), then submits them repeatedly: forward(), perhaps recompute(), and backward() submit to a
+// queue and never wait.
 #pragma once
 
 #include <memory>
@@ -15,24 +15,24 @@
 
 namespace millrace::cuda {
 
-// What operations are made from. Outlives them.
+// Common inputs for making operations. Outlives them.
 struct CompileContext {
   const Network& network;
   CompileOptions options;
   ParameterStore& parameters;
   Machine& machine;
   Shortcuts shortcuts = {};
-  const StepScalars* scalars = nullptr;  // device memory; there when operations are bound
-  std::size_t ticket_bytes = 0;          // that sums want: planned by operations
-  std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run one after another
-  bool rehearsal = false;                // nothing that outlives a pass is to change: running statistics stay
-  StepTrace* layers = nullptr;           // takes a span for each layer of a pass; null: not asked for
+  const StepScalars* scalars = nullptr;  // device memory; set when operations are bound
+  std::size_t ticket_bytes = 0;          // size needed by sums: planned by operations
+  std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run sequentially
+  bool rehearsal = false;                // changes nothing that outlives a pass: keeps running statistics
+  StepTrace* layers = nullptr;           // receives a span for each layer of a pass; null: disabled
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
 
-// A map and where it lies.
+// A map and its memory.
 struct Map {
   void* data = nullptr;
   MapSpec spec;
@@ -43,10 +43,10 @@ struct Map {
   }
 };
 
-// Where an operation writes the gradient of one of its inputs; null where it is not needed.
+// Destination of an input's gradient; null if it is not needed.
 struct GradientTarget {
   Map map;
-  bool add = false;  // to what is there
+  bool add = false;  // to the existing values
   explicit operator bool() const { return map.data != nullptr; }
 };
 
@@ -59,25 +59,24 @@ class Operation : public PlannedOperation<MapSpec> {
       : PlannedOperation(compile_context.network, std::move(node)), compile_context_(compile_context) {}
 
   virtual void forward(Queue& queue) = 0;
-  // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
-  // no running statistic moves.
+  // Recomputes forward results that backward needs and that are gone, bit-identical. Changes nothing else: no running statistics.
   virtual void recompute(Queue& queue) {
     if (!output_is_kept()) forward(queue);
   }
   virtual void backward(Queue& queue) = 0;
 
  protected:
-  // Plans an output's tensor, in the shape that the network says; see plan_tensor().
+  // Plans an output's tensor in the network's shape; see plan_tensor().
   Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
     return plan_tensor(planner, MapSpec::of(output_shape(port), planner.value(input()).spec.n, type), in_place_of, port);
   }
-  // The gradient of `value`, written by kernels that can add. `free`: a tensor of its size that is needed no more, to be used
-  // where the gradient has no place yet; kNoTensor: none.
+  // The gradient of `value`, written by kernels that can add. `free`: a tensor of its size that is no longer needed, used if the
+  // gradient has no memory yet; kNoTensor: none.
   static Planner::Contribution contribute(Planner& planner, LayerPort value, TensorId free = kNoTensor) {
     const bool first = planner.value(value).gradient == kNoTensor;
     return first && free != kNoTensor ? planner.contribute_in(value, free) : planner.accumulate(value);
   }
-  // The gradient of a parameter of this layer, or null when it is not trained.
+  // The gradient of a parameter of this layer; null if it is not trained.
   float* gradient(std::size_t parameter) const {
     return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
   }

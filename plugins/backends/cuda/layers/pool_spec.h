@@ -1,4 +1,4 @@
-// A pooling of the network as kernels see it.
+// Converts a network's pooling to kernel arguments.
 #pragma once
 
 #include "kernels/pool.h"

@@ -56,7 +56,7 @@ class Pooling final : public Operation {
   }
 
   void recompute(Queue& queue) override {
-    if (max_ || !output_is_kept()) forward(queue);  // index_data_ is wanted too
+    if (max_ || !output_is_kept()) forward(queue);  // index_data_ is needed too
   }
 
   void backward(Queue& queue) override {
@@ -103,7 +103,7 @@ class Pooling final : public Operation {
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map x_, y_, dy_;
-  void* index_data_ = nullptr;  // as wide() says
+  void* index_data_ = nullptr;  // type chosen by wide()
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Layers that this backend has no operation of its own for: their portable kernels, over this backend's maps.
+// Layers without an operation in this backend: runs their portable kernels over its maps.
 #include "millrace/backend/portable_operation.h"
 
 #include "operation.h"

@@ -1,4 +1,4 @@
-// What a network that cannot be computed is answered: the layer, once, and where it is written.
+// The error for a network that cannot be computed: the layer, once, and its place in the file.
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-// A library that has no engine for convolutions, as cuDNN has none for some.
+// A library without an engine for convolutions; cuDNN has none for some.
 class WithoutConvolutions final : public SimulatedMachine {
  public:
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape&, const PlanChoice&) override {

@@ -1,4 +1,4 @@
-// What a sum over the rows of a map needs in an executable's arena, and whether its last block finishes it.
+// Memory of a sum over a map's rows in an executable's arena, and whether its last block finishes it.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ struct SumsPlan {
   TensorId partial = kNoTensor, groups = kNoTensor;
   explicit operator bool() const { return partial != kNoTensor; }
 
-  // Alive now. kSums sums of each channel.
+  // Alive at the current time. kSums sums per channel.
   static SumsPlan of(Planner& planner, CompileContext& compile_context, const MapSpec& map, int sums) {
     SumsPlan plan{planner.tensor(partial_bytes(map.rows(), map.row_packs(), sums))};
     if (!compile_context.shortcuts.last_block) return plan;
@@ -30,7 +30,7 @@ struct SumsMemory {
     return {binding.at<float>(plan.partial), binding.at<double>(plan.groups)};
   }
 
-  // Runs a kernel of Form::sums and what finishes it, in one launch or in two.
+  // Runs a kernel of Form::sums and its finish, in one launch or in two.
   template <class Sums, class Finish>
   void run(Queue& queue, const CompileContext& compile_context, Sums sums, const Finish& finish) const {
     sums.partial = partial;

@@ -1,4 +1,4 @@
-// One map in, one map out: activations that nothing took in, dropout, scale, softmax, flatten and local response normalisation.
+// One map in, one map out: activations that were not fused, dropout, scale, softmax, flatten and local response normalisation.
 #include "operation.h"
 
 namespace millrace::cuda {
@@ -73,7 +73,7 @@ class Scaling final : public Unary {
   }
 };
 
-// The vector has the network's order, (C, H, W), whatever reads it. A map of one pixel has it already.
+// The vector has the network's order, (C, H, W), for any reader. A map of one pixel has it already.
 class Flattening final : public Unary {
  public:
   using Unary::Unary;
@@ -222,7 +222,7 @@ class LrnOperation final : public Unary {
     Unary::bind(planner, binding);
     s_ = binding.at<float>(s_at_);
   }
-  void recompute(Queue& queue) override { forward(queue); }  // for s_, whatever became of the output
+  void recompute(Queue& queue) override { forward(queue); }  // for s_, whether or not the output is kept
   void forward(Queue& queue) override {
     const auto& lrn = layer().as<LrnAttributes>();
     with_type(x_.spec.type, [&]<class T>(T) {

@@ -19,10 +19,10 @@ void Weighted::plan(Planner& planner) {
   Value& output = plan_output(planner, output_type(planner));
   planner.use(from.tensor);
   compile_context_.parameters.set_layout(layer().parameters[0], layout(from.spec));
-  // Backward wants to know what GELU was applied to; of ReLU the result says enough.
+  // Backward needs the input of GELU; for ReLU the result suffices.
   const bool apart = node_.activation == Activation::gelu && training_;
   if (apart) before_ = planner.tensor(output.spec.bytes());
-  if (output_is_kept() && !apart) return;  // nothing is computed again
+  if (output_is_kept() && !apart) return;  // nothing to recompute
   forward_ = call(planner, library(Kind::forward, from.spec, output.spec, apart ? Activation::none : node_.activation));
 }
 
@@ -47,19 +47,14 @@ void Weighted::plan_backward(Planner& planner) {
   if (wants_gradient(planner, input())) plan_data_gradient(planner, from.spec, dy);
 }
 
-// Where another reader has left a gradient, the library adds to it; if it cannot, the next reader adds the two; if that
-// cannot either, they are added here.
+// Where another reader has left a gradient, the library adds to it; if it cannot, the two are added here.
 void Weighted::plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy) {
-  Value& value = planner.value(input());
-  const bool second = value.gradient != kNoTensor;
+  const bool second = planner.value(input()).gradient != kNoTensor;
   Library adding = second && compile_context_.shortcuts.accumulate ? accumulating(from, dy) : nullptr;
   const bool apart = second && adding == nullptr;
   data_ = call(planner, adding ? std::move(adding) : library(Kind::data_gradient, from, dy, Activation::none));
   contribution_ = contribute(planner, input());
-  if (!apart) return;
-  apart_ = planner.tensor(from.bytes());
-  adds_apart_ = !compile_context_.shortcuts.two_gradients || !value.reads_two || value.second != kNoTensor;
-  if (!adds_apart_) value.second = apart_;
+  if (apart) apart_ = planner.tensor(from.bytes());
 }
 
 void Weighted::bind(const Planner& planner, const Binding& binding) {
@@ -175,7 +170,7 @@ void Weighted::data_gradient(Queue& queue) const {
   void* const written = apart ? d_input_apart_ : d_input_.map.data;
   if (leaves_padding() && (apart || !d_input_.add)) queue.zero(written, d_input_.map.spec.bytes());
   run(queue, data_, written, compile_context_.parameters.weights(layer().parameters[0]), library_dy_.data);
-  if (!adds_apart_) return;
+  if (!apart) return;
   with_type(d_input_.map.spec.type, [&]<class T>(T) {
     Add<T> kernel;
     kernel.a = d_input_.map.as<T>();
@@ -188,16 +183,16 @@ void Weighted::data_gradient(Queue& queue) const {
 
 std::string Weighted::detail() const {
   const auto name = [](const Call& call) { return call ? call.plan->engine() : "-"; };
-  // Where the output is kept, forward was the first operation's alone.
+  // If the output is kept, only the first operation ran forward.
   const auto* const first_one = static_cast<const Weighted*>(first());
   return fmt::format("{} | {} | {}", name(forward_ || !first_one ? forward_ : first_one->forward_), name(data_), name(weights_));
 }
 
 namespace {
 
-// A transposed one is computed as its mirror, the convolution from the layer's output to its input: forward is the mirror's data
-// gradient, the data gradient is the mirror's forward, the weight gradient is the mirror's. The network's weights, (in, out /
-// groups, height, width), are the mirror's, (k, c / groups, height, width).
+// A transposed convolution is computed as its mirror, the convolution from the layer's output to its input: forward is the
+// mirror's data gradient, the data gradient is the mirror's forward, the weight gradient is the mirror's. The network's weights,
+// (in, out / groups, height, width), are the mirror's, (k, c / groups, height, width).
 class Convolution final : public Weighted {
  public:
   Convolution(CompileContext& compile_context, const Node& node)
@@ -301,7 +296,7 @@ class Linear final : public Weighted {
     return {out, from.channels, from.height, from.width, pitch_of(out), from.pitch()};
   }
 
-  // What the network's plan of types says: float32 for what becomes the logits.
+  // From the network's plan of types: float32 for the logits.
   DataType output_type(const Planner& planner) const override { return planner.value(node_.output).spec.type; }
 };
 

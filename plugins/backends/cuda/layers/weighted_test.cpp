@@ -1,4 +1,4 @@
-// What layers ask of the library.
+// The library plans that layers request.
 #include <gtest/gtest.h>
 
 #include <set>

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kPiece = std::size_t{1} << 18;  // elements
 
-// Sums of more arrays than one launch adds go on from what the launch before left. Where copies are needed sums are made piece by
-// piece, so that the copies take kPiece floats each however large the arrays are: 9 MiB in all.
+// Sums of more arrays than one launch supports continue from the previous launch's result. If copies are needed, sums are
+// computed piece by piece, so that the copies take kPiece floats each for arrays of any size: 9 MiB in all.
 class QueueStream final : public Stream {
  public:
   QueueStream(std::shared_ptr<Machine> machine, const std::string& name)
@@ -30,7 +30,7 @@ class QueueStream final : public Stream {
     if (sources.empty()) return queue_->zero(destination, elements * sizeof(float));
     std::vector<Source> all;
     for (const float* source : sources) all.push_back({source, machine_->reaches(source)});
-    // The first launch must not overwrite what a later one reads.
+    // The first launch must not overwrite a later one's input.
     const auto later = sources.subspan(std::min(sources.size(), kMost));
     const bool aside = std::find(later.begin(), later.end(), destination) != later.end();
     const bool far = std::any_of(all.begin(), all.end(), [](const Source& source) { return !source.in_reach; });
@@ -47,7 +47,7 @@ class QueueStream final : public Stream {
   static constexpr std::size_t kMost = SumArrays::kMost;
   struct Source {
     const float* data = nullptr;
-    bool in_reach = true;  // of kernels; what lies on a device without peer access is copied, which the driver does by the host
+    bool in_reach = true;  // for kernels; data on a device without peer access are copied, which the driver does through the host
   };
 
   void sum_piece(float* total, std::span<const Source> sources, std::size_t begin, std::size_t count) {
@@ -87,7 +87,7 @@ class QueueStream final : public Stream {
   std::shared_ptr<Machine> machine_;
   DeviceMemory scratch_;
   std::array<DeviceMemory, kMost> copies_;
-  std::unique_ptr<Queue> queue_;  // last: its work is done before anything that it uses goes
+  std::unique_ptr<Queue> queue_;  // last: its work must end before the members it uses are destroyed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A device of this backend, written against Machine and Queue alone: CUDA stands behind it in a run, the simulation in tests.
+// A device of this backend, written only against Machine and Queue: CUDA implements them in a run, the simulation in tests.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace millrace::cuda {
 
-// Every stream, buffer and replica that it hands out keeps the machine alive.
+// Every returned stream, buffer and replica keeps the machine alive.
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}

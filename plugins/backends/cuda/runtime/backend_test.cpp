@@ -41,7 +41,7 @@ class CudaDeviceTest : public testing::Test {
     std::memcpy(values.data(), host.get(), kElements * sizeof(float));
     return values;
   }
-  // Element 1 of the sum of `count` arrays into the place-th of them; -1: into one of its own.
+  // Element 1 of the sum of `count` arrays into the place-th of them; -1: into a separate array.
   float sum(int count, int place) {
     std::vector<const float*> sources;
     for (int i = 0; i < count; ++i) sources.push_back(array(static_cast<float>(i * 10)));
@@ -79,7 +79,7 @@ TEST(CudaDevices, SumOverOthersThatTheyCannotReach) {
       machines.push_back(std::make_shared<SimulatedMachine>(simulation, index));
       devices.push_back(std::make_unique<CudaDevice>(machines.back()));
     }
-    for (int i = 0; i < 10; ++i) {  // more than one launch adds
+    for (int i = 0; i < 10; ++i) {  // more than one launch can add
       SimulatedMachine& on = *machines[static_cast<std::size_t>(i) % 3];
       arrays.emplace_back(on, kElements * sizeof(float), "array");
       const auto host = devices[0]->host_buffer(kElements * sizeof(float));
@@ -102,7 +102,7 @@ TEST(CudaDevices, SumOverOthersThatTheyCannotReach) {
   }
 }
 
-// What is predicted of a run's memory leaves the sums out.
+// Memory predictions for a run exclude the sums.
 TEST(CudaDevices, HoldFewMebibytesForSumsOfAnySize) {
   constexpr std::size_t kElements = (std::size_t{5} << 18) + 3;  // several pieces, the last one short
   for (const int count : {3, 12}) {

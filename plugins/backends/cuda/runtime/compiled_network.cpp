@@ -7,7 +7,7 @@
 namespace millrace::cuda {
 namespace {
 
-// Shortcuts are for training alone.
+// Shortcuts are only for training.
 Shortcuts supported_shortcuts(Machine& machine, const CompileOptions& options) {
   Shortcuts wanted = Shortcuts::from_environment();
   wanted.recordings = wanted.recordings && options.graphs && !options.time_layers;
@@ -31,7 +31,7 @@ CompiledNetwork::CompiledNetwork(Machine& machine, const Network& network, const
       training_nodes_(fuse_for(options.request.loss_outputs(network))),
       inference_nodes_(fuse_for(options.request.outputs)) {
   executables_.compile(options_, [this](const auto& use) {
-    if (drain_) drain_();  // in a run: engines may be timed, with nothing else on the device
+    if (drain_) drain_();  // during a run: engines may be timed, with the device otherwise idle
     const std::vector<Node>& nodes = use.training ? training_nodes_ : inference_nodes_;
     return std::make_unique<Executable>(context_of(use.phase), nodes, use.samples, use.training);
   });

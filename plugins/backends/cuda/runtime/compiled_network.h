@@ -1,8 +1,7 @@
 // A network compiled for one replica: executables for training, phase by phase, and for inference, and the device memory that
-// they share, as no two of them run at the same time.
+// they share, since no two of them run at the same time.
 //
-// Threading: one thread at a time. Nothing here waits for the device, but `drain` where memory is replaced or a count of samples
-// first comes.
+// Threading: one thread at a time. Only `drain` waits for the device, when memory is replaced or a new count of samples appears.
 #pragma once
 
 #include <deque>
@@ -19,34 +18,34 @@ namespace millrace::cuda {
 
 class CompiledNetwork {
  public:
-  // Plans for full batches, and ends the planning of `parameters`, whose layouts these executables choose. Throws as Executable
-  // does. The arguments outlive this object.
+  // Plans for full batches, and finishes planning `parameters`, whose layouts these executables choose. Throws the errors of
+  // Executable. The arguments must outlive this object.
   CompiledNetwork(Machine& machine, const Network& network, const CompileOptions& options, ParameterStore& parameters);
 
   std::size_t arena_bytes() const { return executables_.arena_bytes(); }
   const Shortcuts& shortcuts() const { return contexts_.front().shortcuts; }  // those that the device supports
-  // By bucket: the first node of forward, so the last of backward, that has gradients in it.
+  // By bucket: the first node in forward order, so the last of backward, with gradients in it.
   const std::vector<int>& bucket_nodes() const { return bucket_nodes_; }
 
-  // Allocates. REQUIRES: the memory of `parameters`. `drain` waits for all submitted work: it is called before memory is released
-  // that such work may use.
+  // Allocates. REQUIRES: the memory of `parameters`. `drain` waits for all submitted work: called before memory that such work
+  // may use is released.
   void start(std::function<void()> drain);
 
   // ---- After start() ----
   Executable& training(std::uint32_t samples, std::uint64_t epoch) { return get({samples, true, phases_.at(epoch)}); }
   Executable& inference(std::uint32_t samples) { return get({samples, false}); }
-  StepScalars* scalars() const { return scalars_.as<StepScalars>(); }            // device memory: what passes read of a step
+  StepScalars* scalars() const { return scalars_.as<StepScalars>(); }            // device memory: a step's values for passes
   Executable* full(bool training) const { return executables_.full(training); }  // null: not compiled for it
 
-  // One pass over zeros that changes no running statistic, so that the driver and the libraries load their kernels.
+  // One pass over zeros that changes no running statistics, so that the driver and the libraries load their kernels.
   void rehearse(Executable& network, Queue& queue);
 
-  std::string engines() const;  // those that compute full batches, by layer
+  std::string engines() const;  // engines for full batches, by layer
   bool times_layers() const { return layer_trace_ != nullptr; }
-  std::vector<LayerTime> layer_times() const;  // REQUIRES: times_layers(), and all work is done
+  std::vector<LayerTime> layer_times() const;  // REQUIRES: times_layers(), and all work is complete
 
  private:
-  std::vector<Node> fuse_for(std::vector<LayerPort> outputs) const;  // outputs: values that others than layers read
+  std::vector<Node> fuse_for(std::vector<LayerPort> outputs) const;  // outputs: values read outside layers
   CompileContext& context_of(std::size_t phase);
   Executable& get(const Executables<Executable>::Use& use);
   void bind_all(std::size_t arena_bytes);
@@ -56,7 +55,7 @@ class CompiledNetwork {
   const CompileOptions& options_;
   ParameterStore& parameters_;
   const LearningPhases phases_;
-  std::deque<CompileContext> contexts_;  // by phase, for the phases that have come; inference shares the first
+  std::deque<CompileContext> contexts_;  // by phase, for the phases begun; inference shares the first
   const std::vector<Node> training_nodes_, inference_nodes_;
   std::vector<int> bucket_nodes_;
   Executables<Executable> executables_;

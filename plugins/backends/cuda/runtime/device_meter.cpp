@@ -11,11 +11,11 @@ DeviceMeter::Piece::~Piece() {
     const std::lock_guard lock(meter_->mutex_);
     meter_->submitted_[&queue_].push_back({kind_, begin_, std::move(end)});
     meter_->count_complete();
-  } catch (const Error&) {  // the device has failed; its next use says so
+  } catch (const Error&) {  // the device has failed; its next use reports it
   }
 }
 
-// The host may be many steps ahead: of each queue only the oldest piece that is not complete is asked for.
+// The host may be many steps ahead: only the oldest incomplete piece of each queue is queried.
 void DeviceMeter::count_complete() {
   for (auto& [queue, pieces] : submitted_) {
     for (; !pieces.empty() && pieces.front().end->complete(); pieces.pop_front()) {
@@ -28,7 +28,7 @@ DeviceTimes DeviceMeter::times() {
   const std::lock_guard lock(mutex_);
   try {
     count_complete();
-  } catch (const Error&) {  // as above
+  } catch (const Error&) {  // see above
   }
   return times_;
 }

@@ -1,5 +1,5 @@
-// How long a replica's queues have worked, by kind of work and by the device's own clock, at two marks a piece. Nothing waits for
-// it: a piece counts when it is found to be complete.
+// Measures how long a replica's queues have worked, by kind of work and by the device's clock, with two marks per piece. Nothing
+// waits for it: a piece counts when it is found to be complete.
 #pragma once
 
 #include <deque>
@@ -16,8 +16,8 @@ class DeviceMeter {
  public:
   explicit DeviceMeter(Machine& machine) : machine_(machine) {}
 
-  // What is submitted to `queue` while this lives adds to a member of DeviceTimes. Not within a recording. `meter`: null: nothing
-  // is measured. REQUIRES: the queue lives until the meter is used no more.
+  // Work submitted to `queue` while this lives adds to a member of DeviceTimes. Not within a recording. `meter`: null: disabled.
+  // REQUIRES: the queue outlives the meter's use.
   class Piece {
    public:
     Piece(DeviceMeter* meter, Queue& queue, double DeviceTimes::*kind)
@@ -43,8 +43,8 @@ class DeviceMeter {
   void count_complete();  // REQUIRES: mutex_ is held
 
   Machine& machine_;
-  std::mutex mutex_;                                         // of what follows
-  std::map<const Queue*, std::deque<Submitted>> submitted_;  // a queue's pieces become complete in their order
+  std::mutex mutex_;                                         // guards the fields below
+  std::map<const Queue*, std::deque<Submitted>> submitted_;  // a queue's pieces complete in order
   DeviceTimes times_;
 };
 

@@ -15,23 +15,23 @@ namespace {
 using Kind = ConvolutionShape::Kind;
 using Axes = std::vector<std::vector<std::int64_t>>;
 
-constexpr std::byte kPattern{0xff};  // of guards and of results before a run: a NaN in every type
-// Engines of several algorithms may take part: those by Winograd or by Fourier transforms round more than a plain sum.
+constexpr std::byte kPattern{0xff};  // fills guards and results before a run: NaN in every type
+// Engines may use several algorithms: Winograd and Fourier transforms round more than a plain sum.
 constexpr double kTermRounding = 0x1p-17;
 
-// An axis of `extent` indices, `stride` elements from each other.
+// An axis of `extent` indices, `stride` elements apart.
 std::vector<std::int64_t> axis(std::int64_t extent, std::int64_t stride) {
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(extent));
   for (std::int64_t i = 0; i < extent; ++i) offsets[static_cast<std::size_t>(i)] = i * stride;
   return offsets;
 }
 
-// (n, channels, h, w) of a map that lies channels last.
+// (n, channels, h, w) of a channels-last map.
 Axes map_axes(std::int64_t pitch, std::int64_t h, std::int64_t w) {
   return {{0}, axis(pitch, 1), axis(h, w * pitch), axis(w, pitch)};
 }
 
-// (group, k, c, i, j) of weights, as machine.h lays them out.
+// (group, k, c, i, j) of weights in machine.h's layout.
 Axes weight_axes(const ConvolutionShape& s) {
   const bool depthwise = s.groups == s.c && s.groups == s.k && s.groups > 1;
   const std::int64_t groups = depthwise ? pitch_of(s.k) : s.groups;
@@ -125,7 +125,7 @@ void EngineCheck::write(Queue& queue, const WindowCheck& check, WindowOperand op
   auto* const data = static_cast<std::byte*>(to);
   for (std::size_t done = made.held; done < made.bytes; done *= 2)
     queue.copy(data + done, data, std::min(done, made.bytes - done));
-  queue.mark()->wait();  // the host's memory goes
+  queue.mark()->wait();  // the host memory is released next
 }
 
 Fault EngineCheck::compare(Queue& queue, const WindowCheck& check, const void* from) const {
@@ -147,7 +147,7 @@ Fault EngineCheck::compare(Queue& queue, const WindowCheck& check, const void* f
   return {};
 }
 
-// Writes the pattern in front of and after each part, or finds what has become of it.
+// Writes the pattern before and after each part, or checks it.
 Fault EngineCheck::guards(Queue& queue, const std::vector<std::pair<void*, std::size_t>>& parts, bool set) {
   std::vector<std::byte> guard(kGuard, kPattern);
   for (const auto& [data, bytes] : parts) {
@@ -160,7 +160,7 @@ Fault EngineCheck::guards(Queue& queue, const std::vector<std::pair<void*, std::
   return {};
 }
 
-// A ReLU that makes 0 of NaN, as fmaxf() does, would hide numbers that are not finite. With weights that are NaN every result is.
+// A ReLU that turns NaN into 0, like fmaxf(), would hide non-finite numbers. With NaN weights every result is NaN.
 Fault EngineCheck::find_hidden_nan(Queue& queue, const LibraryRun& work) const {
   std::vector<std::byte> weights(w_.bytes, kPattern), first(size_of(y_.elements.type));
   queue.copy_in(work.w, weights.data(), weights.size());
@@ -179,7 +179,7 @@ Fault EngineCheck::find_fault(Queue& queue, const LibraryRun& work, std::size_t 
   const WindowCheck check(shape_, result_);
   for (const WindowOperand operand : {WindowOperand::x, WindowOperand::w, WindowOperand::y}) {
     if (operand == result_)
-      queue.zero(at(work, operand), of(operand).bytes);  // a data gradient may be added to what is there
+      queue.zero(at(work, operand), of(operand).bytes);  // a data gradient may be added to existing values
     else
       write(queue, check, operand, at(work, operand));
   }

@@ -1,6 +1,6 @@
-// What an engine computes, beside what is known beforehand (millrace/backend/window_check.h), and whether it stays in its memory.
+// Compares an engine's results with known ones (millrace/backend/window_check.h), and checks that it stays in its memory.
 //
-// Where operands are large, one image is repeated for all samples, and the first and the last sample of a result are compared.
+// For large operands, one image is repeated for all samples, and only the first and last sample of a result are compared.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@ class EngineCheck {
 
   static constexpr std::size_t kMostHeld = std::size_t{8} << 20;
 
-  // `most_held`: bytes of a batch's maps up to which each sample has different numbers.
+  // `most_held`: size in bytes of a batch's maps up to which each sample has different numbers.
   explicit EngineCheck(const ConvolutionShape& shape, std::size_t most_held = kMostHeld);
   explicit EngineCheck(const LinearShape& shape, std::size_t most_held = kMostHeld);
 
-  const std::string& key() const { return key_; }  // the shape, in a line
+  const std::string& key() const { return key_; }  // the shape, in one line
 
   // Runs the plan on `work`, whose pointers are kGuard bytes away from any other memory. Waits.
   Fault find_fault(Queue& queue, const LibraryRun& work, std::size_t workspace) const;
 
  private:
   struct Operand {
-    ElementOffsets elements;  // of what the host makes
-    std::size_t held = 0;     // bytes of that
-    std::size_t bytes = 0;    // of all; a multiple of `held`
+    ElementOffsets elements;  // elements made by the host
+    std::size_t held = 0;     // their size in bytes
+    std::size_t bytes = 0;    // total; a multiple of `held`
   };
 
   void set_samples(std::int64_t samples, std::size_t most_held);
@@ -46,11 +46,11 @@ class EngineCheck {
   WindowShape shape_;
   WindowOperand result_ = WindowOperand::y;
   Operand x_, w_, y_;
-  std::int64_t repeated_ = 1;  // samples for each that the host makes
+  std::int64_t repeated_ = 1;  // samples per one made by the host
   std::vector<float> bias_;    // read with y as the result
   std::size_t bias_bytes_ = 0;
-  bool relu_ = false, known_ = true;  // false: results that a GELU has changed are not compared
-  bool narrow_ = false;               // a bf16 convolution's gradient of weights: cuDNN writes bf16, which then becomes float32
+  bool relu_ = false, known_ = true;  // false: results after a GELU are not compared
+  bool narrow_ = false;               // a bf16 convolution's weight gradient: cuDNN writes bf16, later converted to float32
 };
 
 }  // namespace millrace::cuda

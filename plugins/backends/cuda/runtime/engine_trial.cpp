@@ -13,12 +13,12 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr std::size_t kBlock = std::size_t{1} << 14;  // bytes that come from the host, and of one sample
+constexpr std::size_t kBlock = std::size_t{1} << 14;  // bytes from the host, and of one sample
 constexpr std::size_t kSamples = 16;
 constexpr int kTimedRuns = 5;
-constexpr double kSmall = 0.125;      // products of these add up to about 1
-constexpr double kLarge = 2;          // what a gradient is added to stands out
-constexpr float kRounding = 0x1p-5F;  // relative; bf16 rounds by 2^-8 at most, and twice
+constexpr double kSmall = 0.125;      // sums of products of these are about 1
+constexpr double kLarge = 2;          // previous values of an accumulated gradient are conspicuous
+constexpr float kRounding = 0x1p-5F;  // relative; bf16 rounds by at most 2^-8, twice
 
 std::size_t bytes_of(std::int64_t elements, DataType type) {
   return round_up(static_cast<std::size_t>(round_up(elements, kPack)) * size_of(type), kAlignment);
@@ -31,7 +31,7 @@ std::int64_t filter_elements(const ConvolutionShape& shape) {
   return (padded ? pitch_of(shape.k) : shape.k) * shape.kernel_h * shape.kernel_w * c;
 }
 
-// Magnitudes between a half and all of `scale`, of either sign: neither zeros nor NaN, which may take another time.
+// Magnitudes between a half and all of `scale`, of either sign: neither zeros nor NaN, which may change the time.
 template <class T>
 std::vector<std::byte> random_block(double scale) {
   std::vector<std::byte> block(kBlock);
@@ -80,7 +80,7 @@ TrialOperands TrialOperands::of(const LinearShape& shape) {
 bool is_sum(const std::vector<float>& before, const std::vector<float>& added, const std::vector<float>& after) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     const float off = std::abs(after[i] - (before[i] + added[i]));
-    if (!(off <= kRounding * (std::abs(before[i]) + std::abs(added[i])))) return false;  // so written, NaN is no sum
+    if (!(off <= kRounding * (std::abs(before[i]) + std::abs(added[i])))) return false;  // in this form, NaN is not a valid sum
   }
   return true;
 }
@@ -88,7 +88,7 @@ bool is_sum(const std::vector<float>& before, const std::vector<float>& added, c
 EngineTrial::EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands)
     : machine_(machine), queue_(queue), operands_(operands) {}
 
-// Takes memory; false: there is not enough.
+// Allocates; false if there is not enough.
 bool EngineTrial::prepare(std::size_t workspace) {
   const TrialOperands& o = operands_;
   try {
@@ -116,19 +116,19 @@ bool EngineTrial::prepare(std::size_t workspace) {
   return true;
 }
 
-// One block comes from the host; what is there is doubled until it is enough.
+// One block comes from the host; its copies are doubled until they suffice.
 void EngineTrial::fill(std::byte* to, const TrialOperand& operand, double scale) {
   const auto block = operand.type == DataType::f32 ? random_block<float>(scale) : random_block<Bf16>(scale);
   queue_.copy_in(to, block.data(), std::min(block.size(), operand.bytes));
   for (std::size_t done = block.size(); done < operand.bytes; done *= 2) {
     queue_.copy(to + done, to, std::min(done, operand.bytes - done));
   }
-  finish();  // the host's block goes
+  finish();  // the host's block is released next
 }
 
 void EngineTrial::finish() { queue_.mark()->wait(); }
 
-// A sticky error is met by whatever comes next.
+// Later calls fail after a sticky error.
 bool EngineTrial::device_works() noexcept {
   try {
     queue_.zero(scratch_.data(), kAlignment);
@@ -166,8 +166,7 @@ std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std:
   }
 }
 
-// Remembered for this model of device and these versions of its libraries; not of a machine that checks, whose engines are
-// tests'.
+// Stored for this model of device and these library versions; not for a checking machine, whose engines belong to tests.
 Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   if (!operands_.check) return {};
   std::string depends_on = machine_.info().name;
@@ -180,7 +179,7 @@ Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   });
 }
 
-// After a check, the plan that is timed, and the next that is asked whether it adds, have small random numbers again.
+// After a check, restores small random numbers for timing and for the next accumulation test.
 void EngineTrial::refill() {
   const auto again = [&](const void* to, const TrialOperand& operand) {
     if (operand.bytes > 0) fill(static_cast<std::byte*>(const_cast<void*>(to)), operand, kSmall);  // NOLINT: its own memory
@@ -188,7 +187,7 @@ void EngineTrial::refill() {
   again(work_.x, operands_.x), again(work_.w, operands_.w), again(work_.y, operands_.y), again(work_.bias, operands_.bias);
 }
 
-// Evenly from the first byte of x to its last.
+// Evenly spaced from the first byte of x to its last.
 std::vector<float> EngineTrial::sample_x() {
   const TrialOperand& x = operands_.x;
   std::vector<std::vector<std::byte>> samples(x.bytes <= kSamples * kBlock ? (x.bytes + kBlock - 1) / kBlock : kSamples);
@@ -206,7 +205,7 @@ std::vector<float> EngineTrial::sample_x() {
   return values;
 }
 
-// What the plan makes of zeros, and of numbers that must still be there afterwards.
+// Compares the plan's results over zeros and over numbers that must still be included afterwards.
 bool EngineTrial::adds(const LibraryRun& work) {
   queue_.zero(work.x, operands_.x.bytes);
   queue_.run(work);
@@ -217,16 +216,30 @@ bool EngineTrial::adds(const LibraryRun& work) {
   return is_sum(before, gradient, sample_x());
 }
 
-// All runs are submitted at once, so that the device need not wait for the host in between.
-double EngineTrial::time(const LibraryRun& work) {
-  std::vector<Ref<Mark>> marks{queue_.timed_mark()};
-  for (int i = 0; i < kTimedRuns; ++i) {
-    queue_.run(work);
-    marks.push_back(queue_.timed_mark());
+// Without the memory for it, runs are timed as the cache happens to be.
+void EngineTrial::reserve_flush() {
+  if (flush_.bytes() == machine_.info().cache) return;
+  try {
+    flush_ = DeviceMemory(machine_, machine_.info().cache, "what empties the cache before a timed run");
+  } catch (const Error&) {
+    if (!device_works()) throw;
   }
-  marks.back()->wait();
+}
+
+// All runs are submitted at once, so that the device need not wait for the host in between. The cache is emptied outside of what
+// is timed.
+double EngineTrial::time(const LibraryRun& work) {
+  reserve_flush();
+  std::vector<std::pair<Ref<Mark>, Ref<Mark>>> runs;
+  for (int i = 0; i < kTimedRuns; ++i) {
+    if (flush_.bytes() > 0) queue_.zero(flush_.data(), flush_.bytes());
+    const Ref<Mark> begin = queue_.timed_mark();
+    queue_.run(work);
+    runs.emplace_back(begin, queue_.timed_mark());
+  }
+  runs.back().second->wait();
   double best = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 1; i < marks.size(); ++i) best = std::min(best, machine_.seconds_between(*marks[i - 1], *marks[i]));
+  for (const auto& [begin, end] : runs) best = std::min(best, machine_.seconds_between(*begin, *end));
   return best;
 }
 

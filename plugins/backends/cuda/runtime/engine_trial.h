@@ -1,5 +1,5 @@
-// An engine that a library offers is run on scratch memory before a network depends on it: it may be finalised and still not
-// run, or compute something else (engine_check.h). This also loads its code onto the device before any step is timed.
+// Runs a library's engine on scratch memory before a network depends on it: it may be finalised and still fail to run, or compute
+// wrong results (engine_check.h). This also loads its code onto the device before any step is timed.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@ namespace millrace::cuda {
 
 struct TrialOperand {
   std::size_t bytes = 0;
-  DataType type = DataType::f32;  // of what it is filled with
+  DataType type = DataType::f32;  // type of its fill values
 };
 
-// What a plan reads and writes.
+// Inputs and outputs of a plan.
 struct TrialOperands {
   TrialOperand x, w, y, bias;
-  bool accumulate = false;                        // the result is added to x: checked by its numbers
-  std::shared_ptr<const EngineCheck> check = {};  // null: results are not looked at
+  bool accumulate = false;                        // the result is added to x: verified numerically
+  std::shared_ptr<const EngineCheck> check = {};  // null: results are not checked
 
   static TrialOperands of(const ConvolutionShape& shape);
   static TrialOperands of(const LinearShape& shape);
 };
 
-// Runs plans of one shape, one after another, each with small random numbers for operands. The scratch memory is taken with the
-// first plan and given back with the trial. `queue` is of `machine`, and is used by nothing else meanwhile. One thread at a time.
+// Runs plans of one shape, one after another, each with small random numbers for operands. The scratch memory is allocated with
+// the first plan and freed with the trial. `queue` belongs to `machine`, with no other user meanwhile. Not thread-safe.
 //
 //   EngineTrial trial(machine, queue, TrialOperands::of(shape));
 //   std::string why_not;
@@ -37,10 +37,10 @@ class EngineTrial {
  public:
   EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands);
 
-  // Seconds that the plan takes once it is warm, the best of several runs; without `timed` it runs once and the answer is 0.
-  // Infinity: there is not the memory to try it. Nothing: it fails, computes something else or writes outside of its memory, does
-  // not add to what x holds, or there is not the memory to see whether it adds; `why_not` says so. Throws Error(device) that
-  // names the engine when the device does not recover from the run: nothing can go on then.
+  // Seconds of a warm run, the best of several; without `timed` it runs once and returns 0. Infinity: not enough memory to try
+  // it. Empty: it fails, computes wrong results or writes outside its memory, does not add to x, or there is not enough memory to
+  // test that; `why_not` holds the reason. Throws Error(device) with the engine's name if the device does not recover from the
+  // run: nothing can continue then.
   std::optional<double> run(const LibraryPlan& plan, bool timed, std::string& why_not);
 
  private:
@@ -51,6 +51,7 @@ class EngineTrial {
   void refill();
   Fault find_fault(const LibraryPlan& plan);
   double time(const LibraryRun& work);
+  void reserve_flush();
   void finish();
   bool device_works() noexcept;
 
@@ -58,10 +59,11 @@ class EngineTrial {
   Queue& queue_;
   const TrialOperands operands_;
   DeviceMemory scratch_, workspace_;
+  DeviceMemory flush_;  // as large as the device's cache: written, it leaves nothing else there
   LibraryRun work_;
 };
 
-// Whether every `after` is `before` + `added`, up to the rounding of bf16. REQUIRES: equal sizes.
+// True if every `after` is `before` + `added`, up to the rounding of bf16. REQUIRES: equal sizes.
 bool is_sum(const std::vector<float>& before, const std::vector<float>& added, const std::vector<float>& after);
 
 }  // namespace millrace::cuda

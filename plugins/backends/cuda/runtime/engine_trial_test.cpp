@@ -1,4 +1,4 @@
-// Engines on trial, with a simulated GPU's own as good ones and planted ones as bad ones.
+// Trials of engines, with a simulated GPU's own as good ones and planted ones as bad ones.
 #include "engine_trial.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ ConvolutionShape convolution(Kind kind, DataType type, std::int64_t c = 24, std:
   return shape;
 }
 
-// A data gradient that does as it is told after the one that loops compute.
+// A data gradient that runs a given function after the loops.
 class Gradient final : public LoopPlan {
  public:
   using After = std::function<void(std::vector<float>& before, float* x)>;
@@ -54,7 +54,7 @@ class Gradient final : public LoopPlan {
 
 using Spoil = std::function<void(float* result)>;
 
-// A convolution in loops whose result is spoilt after them.
+// A convolution in loops with a corrupted result.
 class Spoilt final : public LoopPlan {
  public:
   Spoilt(const ConvolutionShape& shape, Spoil spoil)
@@ -186,7 +186,7 @@ TEST_F(EngineTrialTest, RefusesAGradientThatAddsTwice) {
   EXPECT_FALSE(tried(twice));
 }
 
-// What a kernel of a library may do wrong, in each kind: planted after loops that are right.
+// Every kind of kernel error, planted after correct loops.
 TEST_F(EngineTrialTest, RefusesAWrongBlockAndAWriteOutside) {
   for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
     const ConvolutionShape shape = convolution(kind, DataType::f32);
@@ -197,7 +197,7 @@ TEST_F(EngineTrialTest, RefusesAWrongBlockAndAWriteOutside) {
     const auto last_is_garbage = [elements](float* result) { result[elements - 1] = 1e33F; };
     const auto behind = [elements](float* result) { result[elements] = 0; };
     const auto in_front = [](float* result) { result[-1] = 0; };
-    for (const std::size_t held : {std::size_t{0}, EngineCheck::kMostHeld}) {  // one sample again and again; all of them
+    for (const std::size_t held : {std::size_t{0}, EngineCheck::kMostHeld}) {  // one repeated sample; all of them
       most_held = held;
       EXPECT_EQ(tried_with(shape, [](float*) {}), 0) << why_not;
       for (const Spoil& spoil : {Spoil(wrong_block), Spoil(last_is_garbage)}) {

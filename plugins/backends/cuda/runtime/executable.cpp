@@ -7,7 +7,7 @@
 namespace millrace::cuda {
 namespace {
 
-// Beside the result.
+// Outputs read in addition to the result.
 std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
   const CompileRequest& request = compile_context.options.request;
   return training ? request.loss_outputs(compile_context.network) : request.outputs;
@@ -33,7 +33,7 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
 
 void Executable::plan_input() {
   const ImageShape& image = compile_context_.network.input;
-  constexpr int kMostChannels = 4;  // as many as an augmentation record has fill values for
+  constexpr int kMostChannels = 4;  // number of fill values in an augmentation record
   if (image.channels > kMostChannels) {
     fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMostChannels, image.channels);
   }

@@ -16,7 +16,7 @@ namespace millrace::cuda {
 
 class Executable {
  public:
-  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what a library refuses.
+  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for library errors.
   Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
   std::int64_t samples() const { return samples_; }
@@ -24,16 +24,16 @@ class Executable {
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
 
-  const Map& input() const { return input_; }  // what ingest writes
-  // To be called before work that ingest, forward, loss or backward submit: the arena is this executable's from now on.
+  const Map& input() const { return input_; }  // ingest's output
+  // Call before submitting ingest, forward, loss or backward: this executable takes over the arena.
   void begin(Queue& queue);
   void forward(Queue& queue);
   void begin_loss(Queue& queue);
-  // What losses are measured at: the last forward's result, in training also values of CompileRequest::losses, and there where
-  // losses put the gradient. A vector is float32, a map as it is computed.
+  // The values that losses use: the last forward's result and, in training, values of CompileRequest::losses, with the place for
+  // the loss's gradient. A vector is float32, a map keeps its form.
   struct Measured {
     LayerPort value;
-    bool converted = false;  // to rows of float32: a vector in bf16
+    bool converted = false;  // to float32 rows: a bf16 vector
     Map made = {}, d_made = {}, rows = {}, d_rows = {};
 
     const Map& output() const { return converted ? rows : made; }
@@ -42,7 +42,7 @@ class Executable {
   std::span<const Measured> measured() const { return measured_; }  // the result first
   std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
   const Map& output() const { return measured_.front().output(); }
-  // After inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
+  // After inference: a value of CompileRequest::outputs from the last forward, and room for it as float32 rows (n, C, H, W)
   // without padding, until the next pass.
   struct Kept {
     LayerPort value;
@@ -55,21 +55,20 @@ class Executable {
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
 
-  // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed
-  // again.
+  // A line for each library operation, forward | gradient of the input | of the weights, and for each recomputed one.
   std::string describe() const;
   std::vector<LayerTime> layer_times() const { return plan_.layer_times(); }  // without times
 
-  // What spans of CompileContext::layers say of a layer, whose name stands in place of the queue's.
+  // Names for a layer's spans in CompileContext::layers; the layer's name replaces the queue's.
   static constexpr const char *kForward = "forward", *kBackward = "backward";
 
-  // TrainingPasses records passes, and keeps the recordings with what they run.
+  // TrainingPasses records passes, and stores the recordings with their executable.
   struct Recorded {
     std::unique_ptr<Recording> forward, backward;
     std::vector<Ref<Mark>> filled;  // by bucket: set again by each launch of `backward`
   };
   Recorded recorded;
-  int passes = 0;  // of training, so far
+  int passes = 0;  // training passes so far
 
  private:
   void plan_input();

@@ -1,4 +1,4 @@
-// The gradients of one replica in device memory, and those of earlier pieces of its batch, which are kept aside to be added.
+// The gradients of one replica in device memory, and those accumulated from earlier pieces of its batch.
 #pragma once
 
 #include "machine.h"
@@ -6,10 +6,10 @@
 
 namespace millrace::cuda {
 
-// One thread at a time. Nothing here waits for the device.
+// Not thread-safe. Nothing here waits for the device.
 class Gradients {
  public:
-  explicit Gradients(const ParameterPlan& plan) : plan_(plan) {}  // which outlives this object
+  explicit Gradients(const ParameterPlan& plan) : plan_(plan) {}  // `plan` must outlive this object
   void start(Machine& machine);
 
   // ---- After start() ----
@@ -17,8 +17,8 @@ class Gradients {
   bool exist() const { return present_.bytes() > 0; }
 
   void zero(Queue& queue);
-  void keep(Queue& queue);                  // aside. Throws Error(usage) where the network was compiled for whole batches
-  void add_kept(Queue& queue, int bucket);  // what keep() put aside, to the bucket's gradients
+  void keep(Queue& queue);                  // puts gradients aside. Throws Error(usage) if compiled for whole batches
+  void add_kept(Queue& queue, int bucket);  // adds the accumulated gradients to the bucket's
 
  private:
   const ParameterPlan& plan_;

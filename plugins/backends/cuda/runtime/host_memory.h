@@ -6,7 +6,7 @@
 
 namespace millrace::cuda {
 
-// Pinned host memory that is released with its owner.
+// Pinned host memory, released by the destructor.
 class HostMemory {
  public:
   HostMemory(Machine& machine, std::size_t bytes) : machine_(machine), data_(machine.allocate_host(bytes)), bytes_(bytes) {}

@@ -79,7 +79,7 @@ TensorView Losses::target(Queue& queue, const Loss& loss, std::int64_t channels,
     fail(ErrorKind::usage, "loss '{}': its targets are not on the device: name it in CompileRequest::losses", loss.info().name);
   }
   TensorView view;
-  view.data = const_cast<float*>(batch.numbers);  // read
+  view.data = const_cast<float*>(batch.numbers);  // only read
   view.stride_n = channels;
   view.padded = channels;
   return view;

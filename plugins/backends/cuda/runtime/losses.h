@@ -1,4 +1,4 @@
-// The losses of a replica: what they read of a batch, their kernels, and their sums on the way to the host.
+// A replica's losses: their inputs from a batch, their kernels, and the transfer of their sums to the host.
 #pragma once
 
 #include <map>
@@ -14,36 +14,36 @@
 
 namespace millrace::cuda {
 
-// One thread at a time. Nothing but delivery waits for the device.
+// Not thread-safe. Only delivery waits for the device.
 class Losses {
  public:
-  // samples: the most of a pass. The network outlives it.
+  // samples: maximum per pass. The network must outlive it.
   Losses(Machine& machine, const Network& network, std::span<const LossAt> losses, std::uint32_t samples);
 
   std::size_t device_bytes() const { return workspace_bytes_ + target_bytes_; }
   void start();
 
-  // The maps of what a loss is measured at. d_output: null where no gradient is wanted.
+  // The maps at which a loss is measured. d_output: null if no gradient is wanted.
   struct At {
     Map output;
     const Map* d_output = nullptr;
-    bool add = false;  // the gradient, to the one that is there
+    bool add = false;  // adds the gradient to the existing one
   };
-  // Submits what ingest does for targets, the loss and the copy of its sums. table: of pixel values. The term's sums are there
-  // when the event is complete.
+  // Submits ingest of targets, the loss and the copy of its sums. table: of pixel values. The term's sums are available when the
+  // event completes.
   Ref<Event> run(Queue& queue, const LossTerm& term, const At& at, const StagedBatch& batch, const float* table);
-  void clear(const LossTerm& term);        // the sums, of no samples
-  void deliver() { returned_.deliver(); }  // REQUIRES: the queue's work is done
+  void clear(const LossTerm& term);        // the sums for no samples
+  void deliver() { returned_.deliver(); }  // REQUIRES: the queue's work is complete
 
  private:
   struct Planned {
     LossPlan plan;
-    DeviceMemory constants;  // there once they are used
+    DeviceMemory constants;  // allocated on first use
   };
   Planned& planned(const LossAt& loss);
   const float* constants(Queue& queue, Planned& planned);
   void reserve(Queue& queue, DeviceMemory& memory, std::size_t bytes, const char* what);
-  // Where the target lies, after it has been made. Throws Error(usage) when it was not staged.
+  // The target's memory, after it has been made. Throws Error(usage) if it was not staged.
   TensorView target(Queue& queue, const Loss& loss, std::int64_t channels, const StagedBatch& batch, const float* table);
   TensorView target_images(Queue& queue, const Loss& loss, const StagedBatch& batch, const float* table);
 

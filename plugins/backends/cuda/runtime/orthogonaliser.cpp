@@ -7,7 +7,7 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 
-// The three products in the words of a linear layer: x (rows, in), w (out, in), y (rows, out).
+// The three products as linear layers: x (rows, in), w (out, in), y (rows, out).
 template <class T>
 struct Multiply {
   Queue& queue;
@@ -37,7 +37,7 @@ void Orthogonaliser::add(Machine& machine, const MatrixShape& shape) {
     product.rows = product.out = height;
     product.in = in;
     product.tf32 = options_.precision == Precision::tf32;
-    // Replicas that chose by timing would compute different bits, and drift apart.
+    // If replicas chose by timing, they would compute different bits and diverge.
     std::shared_ptr<const LibraryPlan> made =
         machine.plan(product, {.tune = Tune::heuristic, .deterministic = true, .saved = {}});
     library_bytes_ = std::max(library_bytes_, made->workspace());

@@ -1,4 +1,4 @@
-// Makes matrices orthogonal (kernels/orthogonalise.h) with the products of the machine's library, as linear layers have them.
+// Makes matrices orthogonal (kernels/orthogonalise.h) with the machine's library products, as for linear layers.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace millrace::cuda {
 
 class Orthogonaliser {
  public:
-  // `options` outlive this object. Products are in bf16 or tf32 where the network's are.
+  // `options` must outlive this object. Products use bf16 or tf32 if the network does.
   explicit Orthogonaliser(const CompileOptions& options) : options_(options) {}
 
   void add(Machine& machine, const MatrixShape& shape);  // before start()
@@ -31,7 +31,7 @@ class Orthogonaliser {
 
   const CompileOptions& options_;
   std::map<std::pair<std::int64_t, std::int64_t>, Products> products_;  // by height and width
-  std::size_t matrix_bytes_ = 0, library_bytes_ = 0;                    // of the largest
+  std::size_t matrix_bytes_ = 0, library_bytes_ = 0;                    // for the largest matrix
   DeviceMemory memory_, workspace_;
 };
 

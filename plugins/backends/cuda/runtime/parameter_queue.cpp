@@ -24,7 +24,7 @@ void ParameterQueue::before_backward() {
 }
 
 Ref<Mark> ParameterQueue::filled(int bucket, const Ref<Mark>& mark) {
-  std::fill(filled_.begin() + bucket, filled_.end(), mark);  // buckets that this epoch leaves out are among the later ones
+  std::fill(filled_.begin() + bucket, filled_.end(), mark);  // buckets omitted in this epoch are among the later ones
   if (!adds_) return mark;
   queue_->wait(mark);
   parameters_.gradients().add_kept(*queue_, bucket);
@@ -38,7 +38,7 @@ Ref<Event> ParameterQueue::mark_updated() {
 
 Ref<Event> ParameterQueue::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
   queue_->wait(after);
-  queue_->wait(filled_[static_cast<std::size_t>(bucket)]);  // whatever `after` says, backward still reads the weights until then
+  queue_->wait(filled_[static_cast<std::size_t>(bucket)]);  // for any `after`, backward still reads the weights until then
   {
     const StepTrace::Piece piece(trace_, *queue_, "update", "optimizer");
     const DeviceMeter::Piece measured(&meter_, *queue_, &DeviceTimes::update);
@@ -54,7 +54,7 @@ void ParameterQueue::keep_gradients() {
 }
 
 Ref<Event> ParameterQueue::lerp_into(std::string_view copy, double decay, bool write_back) {
-  // What only reads needs what forward has left; else passes must have read the weights, inference too.
+  // Reading only needs forward to be done; otherwise all passes must have read the weights, including inference.
   if (write_back && decay != 0) {
     queue_->wait(passes_.mark());
   } else if (!filled_.empty()) {

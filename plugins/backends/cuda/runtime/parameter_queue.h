@@ -1,12 +1,12 @@
-// Work on parameters outside of passes, on a queue of its own, and who waits for whom:
+// Work on parameters outside of passes, on a separate queue, and what waits for what:
 //
-//   an update of a bucket   for what the caller names, and for the backward that fills the bucket
+//   an update of a bucket   for the caller's event, and for the backward that fills the bucket
 //   a forward               for the last work on parameters
-//   a backward              for the last sum with gradients that were kept
+//   a backward              for the last sum with kept gradients
 //
 // An update thus runs under the backward of the layers before it.
 //
-// Threading: one thread at a time. Nothing here waits for the device but drain(), read() and write().
+// Threading: one thread at a time. Only drain(), read() and write() wait for the device.
 #pragma once
 
 #include <memory>
@@ -21,17 +21,17 @@ namespace millrace::cuda {
 
 class ParameterQueue {
  public:
-  // `passes`: where forward and backward are submitted. `trace`: null, or takes a piece for each update. All outlive this object.
+  // `passes`: the queue of forward and backward. `trace`: null, or records a piece for each update. All must outlive this object.
   ParameterQueue(Machine& machine, ParameterStore& parameters, Queue& passes, DeviceMeter& meter, StepTrace* trace);
 
-  // ---- What passes do ----
+  // ---- Called by passes ----
   void before_forward();
   void before_backward();
-  // The bucket's gradients, and those of all later buckets, are filled at this mark. The mark at which they are what update() may
-  // use: later where gradients that were kept are added first.
+  // The bucket's gradients, and those of all later buckets, are filled at this mark. Returns the mark at which update() may use
+  // them: later if kept gradients are added first.
   Ref<Mark> filled(int bucket, const Ref<Mark>& mark);
 
-  // ---- What the replica is asked for; see Replica ----
+  // ---- Requests to the replica; see Replica ----
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after);
   void keep_gradients();  // the next backward adds to them
   Ref<Event> lerp_into(std::string_view copy, double decay, bool write_back);
@@ -52,12 +52,12 @@ class ParameterQueue {
   DeviceMeter& meter_;
   StepTrace* const trace_;
   const std::unique_ptr<Queue> queue_;
-  std::vector<Ref<Mark>> filled_;  // by bucket, by the last backward, which does not read its weights any more
+  std::vector<Ref<Mark>> filled_;  // by bucket, from the last backward, which no longer reads its weights then
   Ref<Mark> updated_;              // the last work on parameters
   bool update_is_new_ = false;     // no forward has waited for it yet
-  Ref<Mark> added_;                // the last sum with gradients that were kept; null: there was none
+  Ref<Mark> added_;                // the last sum with kept gradients; null: none
   bool kept_ = false;              // gradients are kept for the next backward
-  bool adds_ = false;              // the present backward adds to them
+  bool adds_ = false;              // the current backward adds to them
 };
 
 }  // namespace millrace::cuda

@@ -1,5 +1,7 @@
 #include "parameter_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -47,7 +49,7 @@ void ParameterStore::finish_planning(Machine& machine) {
   launches_.plan(machine, std::move(matrices));
 }
 
-// The parameter lies as the network has it, whatever its shape.
+// True if the parameter's memory order equals the network's, whatever its shape.
 bool ParameterStore::is_vector(int index) const {
   return layouts_[static_cast<std::size_t>(index)] == WeightLayout::vector(plan_.parameters.parameter(index).shape.elements());
 }
@@ -58,7 +60,7 @@ MatrixShape ParameterStore::matrix_in_memory(int index) const {
   return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
 }
 
-// Columns of a matrix lie as they do in the weights, with their padding.
+// A matrix's columns have the weights' order, with their padding.
 WeightLayout ParameterStore::layout_of(std::string_view state, int index) const {
   const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
   const auto exactly = [](std::int64_t numbers) { return WeightLayout{numbers, 1, 1, 1, numbers, 1}; };
@@ -133,7 +135,7 @@ void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
   const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would begin as the values are
+  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
   Swap kernel;
   kernel.value = values_.as<float>();
   kernel.copy = states_[state].as<float>();
@@ -176,7 +178,7 @@ class PinnedSnapshot final : public Snapshot {
   ~PinnedSnapshot() override {
     try {
       copied_->wait();        // the device writes until then
-    } catch (const Error&) {  // or no more
+    } catch (const Error&) {  // or has stopped writing
     }
   }
 
@@ -195,7 +197,7 @@ class PinnedSnapshot final : public Snapshot {
   const Ref<Event> copied_;
 };
 
-// What was read while the caller waited.
+// A snapshot that was read while the caller waited.
 class ReadSnapshot final : public Snapshot {
  public:
   explicit ReadSnapshot(std::vector<std::vector<float>> values) : values_(std::move(values)) {}
@@ -215,10 +217,8 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     parts.push_back({layout, bytes});
     bytes += layout.elements() * sizeof(float);
   }
-  std::shared_ptr<HostMemory> memory;
-  try {
-    memory = transfer_.room_for_copy(bytes);
-  } catch (const Error&) {  // so much cannot be pinned: in pieces, and slower
+  const std::shared_ptr<HostMemory> memory = pin_copy(bytes);
+  if (!memory) {
     std::vector<std::vector<float>> values;
     for (const StateOf& each : states) values.push_back(read(queue, each.state, each.parameter));
     return std::make_unique<ReadSnapshot>(std::move(values));
@@ -227,7 +227,21 @@ std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const 
     const float* const source = state_of(states[i].state, states[i].parameter);
     queue.copy_out(memory->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));
   }
-  return std::make_unique<PinnedSnapshot>(*machine_, std::move(memory), std::move(parts), queue.mark());
+  return std::make_unique<PinnedSnapshot>(*machine_, memory, std::move(parts), queue.mark());
+}
+
+std::shared_ptr<HostMemory> ParameterStore::pin_copy(std::size_t bytes) {
+  if (!pins_copies_) return nullptr;
+  try {
+    return transfer_.room_for_copy(bytes);
+  } catch (const Error& error) {
+    pins_copies_ = false;
+    machine_->warn(
+        fmt::format("{}:{}: checkpoints need {:.1f} MiB of pinned memory, which cannot be had ({}); they are read in "
+                    "pieces instead, and training waits for each",
+                    machine_->info().backend, machine_->info().index, static_cast<double>(bytes) / (1 << 20), error.message()));
+    return nullptr;
+  }
 }
 
 void ParameterStore::mirror(Queue& queue, int index) {

@@ -1,4 +1,4 @@
-// Where parameters lie, and that padding stays out of sight.
+// Layout of parameters, and hidden padding.
 #include "parameter_store.h"
 
 #include <gtest/gtest.h>
@@ -91,8 +91,8 @@ TEST(ParameterTransfer, LeavesItsNeighboursAlone) {
   EXPECT_EQ(transfer.store.read(*transfer.queue, "momentum", 1), counted(transfer.size(1)));
 }
 
-// The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 after it, so that others
-// wait for what the third, fourth and last wait would.
+// The buffer is reused at once. Each of these needs three pieces, the first with a bf16 mirror after it, so that the third,
+// fourth and last waits are redundant.
 TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
   const auto is_clean = [](std::uint64_t left_out) {
     Transfer transfer({.leave_out_host_wait = left_out});
@@ -144,6 +144,25 @@ TEST(Captured, AnEarlierSnapshotKeepsItsMemory) {
   const auto second = transfer.store.capture(*transfer.queue, asked);
   EXPECT_EQ(first->take(0), std::vector<float>(transfer.size(0), 0.0F));
   EXPECT_EQ(second->take(0), counted(transfer.size(0)));
+  EXPECT_TRUE(transfer.machine.violations().empty());
+}
+
+TEST(Captured, StatesThatCannotBePinnedAtOnceAreReadInPiecesAndThatIsWarnedOfOnce) {
+  Transfer transfer({.pinned = std::size_t{5} << 20});  // a piece of 4 MiB, and not all 8.6 MB
+  std::vector<std::string> warnings;
+  transfer.machine.set_warn([&](std::string_view message) { warnings.emplace_back(message); });
+  const std::vector<StateOf> asked = {{std::string(kValue), 0}, {"momentum", 1}};
+  for (const float value : {3.0F, 4.0F}) {
+    const std::vector<float> values(transfer.size(0), value);
+    transfer.store.write(*transfer.queue, kValue, 0, values);
+    const auto snapshot = transfer.store.capture(*transfer.queue, asked);
+    transfer.store.write(*transfer.queue, kValue, 0, std::vector<float>(transfer.size(0), 9.0F));
+    EXPECT_EQ(snapshot->take(0), values);
+    EXPECT_EQ(snapshot->take(1), std::vector<float>(transfer.size(1), 0.0F));
+  }
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].find("cuda:0: checkpoints need 8."), 0U) << warnings[0];
+  EXPECT_NE(warnings[0].find(" MiB of pinned memory, which cannot be had ("), std::string::npos) << warnings[0];
   EXPECT_TRUE(transfer.machine.violations().empty());
 }
 

@@ -48,7 +48,10 @@ void PinnedTransfer::write(Queue& queue, float* device, std::span<const float> v
 
 std::shared_ptr<HostMemory> PinnedTransfer::room_for_copy(std::size_t bytes) {
   const bool free = copy_.use_count() == 1 && copy_->bytes() >= bytes;
-  if (!free) copy_ = std::make_shared<HostMemory>(*machine_, std::max<std::size_t>(bytes, 1));
+  if (!free) {
+    copy_.reset();  // so that not both are pinned at once
+    copy_ = std::make_shared<HostMemory>(*machine_, std::max<std::size_t>(bytes, 1));
+  }
   return copy_;
 }
 

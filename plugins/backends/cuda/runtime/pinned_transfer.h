@@ -1,5 +1,5 @@
-// Copies between device memory and the host by way of pinned memory. Pinning takes far longer than a copy, so what has been
-// pinned is kept.
+// Copies between device memory and the host through pinned memory. Pinning takes far longer than a copy, so pinned memory is
+// kept.
 #pragma once
 
 #include <memory>
@@ -10,16 +10,16 @@
 
 namespace millrace::cuda {
 
-// One thread at a time.
+// Not thread-safe.
 class PinnedTransfer {
  public:
-  void start(Machine& machine) { machine_ = &machine; }  // which outlives this object
+  void start(Machine& machine) { machine_ = &machine; }  // `machine` must outlive this object
 
   // Through `queue`; both wait for it.
   std::vector<float> read(Queue& queue, const float* device, std::size_t elements);
   void write(Queue& queue, float* device, std::span<const float> values);
 
-  // Memory for a copy that outlives the call. The memory of the copy before is given again where its last user is gone.
+  // Memory for a copy that outlives the call. Reuses the previous copy's memory if it has no more users.
   std::shared_ptr<HostMemory> room_for_copy(std::size_t bytes);
 
  private:
@@ -28,7 +28,7 @@ class PinnedTransfer {
   void in_pieces(std::size_t bytes, const Copy& copy);
 
   Machine* machine_ = nullptr;
-  std::unique_ptr<HostMemory> staging_;  // between calls of read() and write() no copy uses it
+  std::unique_ptr<HostMemory> staging_;  // unused between calls of read() and write()
   std::shared_ptr<HostMemory> copy_;
 };
 

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::string_view kFormat = "millrace plans 1\n";
 
-// FNV-1a, 64 bits: finds damage, not malice.
+// FNV-1a, 64 bits: detects damage, not malice.
 std::uint64_t checksum(std::string_view bytes) {
   std::uint64_t sum = 0xcbf29ce484222325U;
   for (const char byte : bytes) sum = (sum ^ static_cast<std::uint8_t>(byte)) * 0x100000001b3U;
   return sum;
 }
 
-// A number up to `end`, which is taken away with it.
+// A number up to `end`; removes both.
 std::optional<std::uint64_t> take_number(std::string_view& bytes, char end, int base) {
   const std::size_t length = bytes.find(end);
   if (length == std::string_view::npos || length == 0) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> take_number(std::string_view& bytes, char end, int 
 std::string key_of(const std::string& library, const std::string& shape) { return library + ": " + shape; }
 constexpr std::string_view kHere = "here: ";
 
-// What is saved travels in the header of a file of weights, which is JSON.
+// Saved data become part of the JSON header of a weights file.
 bool is_text(std::string_view bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](char byte) { return (byte >= ' ' && byte <= '~') || byte == '\n'; });
 }

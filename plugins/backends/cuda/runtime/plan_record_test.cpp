@@ -74,7 +74,7 @@ TEST_F(PlanRecordTest, LeavesOutWhatIsNoText) {
   EXPECT_EQ(made->text(), "");
 }
 
-// A replica that starts from another's choices makes the same, and says so in turn.
+// A replica that starts from another's choices makes the same ones, and saves them again.
 TEST(SavedPlans, AReplicaComputesAsTheOneThatSavedThem) {
   const auto network = testkit::network_from_text(R"(
 input = { channels = 3, height = 6, width = 6 }
@@ -98,7 +98,7 @@ layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear
   EXPECT_EQ(moved.second.size(), 1U);
 }
 
-// What a replica meets later, such as a partial batch, is chosen by its own options, whoever was compiled since.
+// Later choices of a replica, such as for a partial batch, use its own options, even if another replica was compiled since.
 TEST(SavedPlans, TwoReplicasOnOneMachineChooseByTheirOwnOptions) {
   const auto network = testkit::network_from_text(R"(
 input = { channels = 3, height = 6, width = 6 }

@@ -1,4 +1,4 @@
-// Activations that are computed again for backward: the same bits, every tensor used in its time, less memory.
+// Recomputed activations in backward: identical bits, every tensor used in its lifetime, less memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ namespace {
 using Bits = std::vector<std::vector<std::uint32_t>>;
 
 struct Outcome {
-  Bits values, gradients;  // of all parameters and statistics; bits, since one NaN is not another
+  Bits values, gradients;  // all parameters and statistics; as bits, since NaN does not equal NaN
   std::vector<double> losses;
   std::string violations;
-  std::size_t bytes = 0;  // that the memory plan says
+  std::size_t bytes = 0;  // in the memory plan
 };
 
 std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
@@ -99,7 +99,7 @@ Outcome train(const Network& network, CompileOptions options, int steps = 3) {
   return outcome;
 }
 
-// Returns what the memory plan with recomputation is of the plan without.
+// Returns the size of the memory plan with recomputation relative to the plan without.
 double compare(const Network& network, CompileOptions options, int steps = 3) {
   const Outcome kept = train(network, options, steps);
   options.recompute = true;
@@ -108,7 +108,7 @@ double compare(const Network& network, CompileOptions options, int steps = 3) {
   EXPECT_EQ(again.losses, kept.losses);
   EXPECT_EQ(again.gradients, kept.gradients);
   EXPECT_EQ(again.values, kept.values);
-  EXPECT_LE(again.bytes, kept.bytes + kept.bytes / 8);  // of networks of a few nodes it may be a little more
+  EXPECT_LE(again.bytes, kept.bytes + kept.bytes / 8);  // for networks of a few nodes it may be a little more
   return static_cast<double>(again.bytes) / static_cast<double>(kept.bytes);
 }
 
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Recompute, EveryOperatorRecomputed,
 INSTANTIATE_TEST_SUITE_P(RecomputeDrawn, EveryOperatorRecomputed,
                          testing::ValuesIn(testkit::dropout_cases().begin(), testkit::dropout_cases().end()), name_of);
 
-// Everything that keeps something for backward, within segments and at their ends: whatever is cut where, of 1 to 4 blocks.
+// All operations that keep data for backward, within segments and at their ends, wherever 1 to 4 blocks are cut.
 std::string mixed_network(int blocks) {
   std::string layers;
   for (int i = 0; i < blocks; ++i) {
@@ -151,7 +151,7 @@ layers = [ {} {{ op = "global_average_pool" }}, {{ name = "fc", op = "linear", o
                      layers);
 }
 
-// Residual blocks, two convolutions each, as ResNets are made of.
+// Residual blocks of two convolutions, as in ResNets.
 std::string residual_network(int blocks) {
   std::string layers;
   for (int i = 0; i < blocks; ++i) {
@@ -197,7 +197,7 @@ TEST(Recompute, Airbench94GivesTheSameBits) {
   EXPECT_LT(compare(*network, options_of(Precision::fp32, false, 2), 1), 1.0);
 }
 
-// Nothing runs: plans alone.
+// Only plans; nothing runs.
 TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
   Registry registry;
   load_plugin(registry, MILLRACE_PLUGINS "/layers.so");
@@ -220,7 +220,7 @@ TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
   }
 }
 
-// A profile names the engine of every forward, of convolutions whose output is kept too.
+// A profile names the engine of every forward, also for convolutions with a kept output.
 TEST(Recompute, SaysWhichEnginesComputeForward) {
   const auto network = testkit::network_from_text(residual_network(4));
   CompileOptions options = options_of(Precision::fp32, false);

@@ -12,21 +12,21 @@ namespace millrace::cuda {
 namespace {
 
 constexpr int kLaunches = 4;
-// The kernels in front of the mark take longer, about a microsecond each, than the host takes to submit what reads after it.
+// The kernels before the mark take longer, about a microsecond each, than the host needs to submit the reader after it.
 constexpr int kInFront = 64, kBehind = 8;
 static_assert(kInFront % 2 == 0 && kBehind % 2 == 0);
 constexpr std::int64_t kFloats = 1024;
 
-// In device memory. A launch carries a number from link to link, and leaves it where the mark stands.
+// In device memory. A launch passes a number from link to link, up to the mark.
 struct Chain {
-  alignas(kAlignment) float links[2][kFloats];  // in turns
+  alignas(kAlignment) float links[2][kFloats];  // alternating
   alignas(kAlignment) float reached[kFloats];
 };
 // Pinned memory of the host, by launch.
 struct Numbers {
   float sent[kLaunches];
-  float reached[kLaunches];  // as the recording's own queue finds it
-  float seen[kLaunches];     // as the reader finds it
+  float reached[kLaunches];  // as seen by the recording's queue
+  float seen[kLaunches];     // as seen by the reader
 };
 
 class RecordingTrial {
@@ -42,7 +42,7 @@ class RecordingTrial {
   }
 
   std::string run() {
-    pass_on(kInFront);  // loads the kernel, which a recording must not
+    pass_on(kInFront);  // loads the kernel, which a recording must not do
     queue_->begin_recording();
     pass_on(kInFront);
     copy(chain().links[0], chain().reached);
@@ -75,7 +75,7 @@ class RecordingTrial {
   void pass_on(int times) {
     for (int i = 0; i < times; ++i) copy(chain().links[i % 2], chain().links[(i + 1) % 2]);
   }
-  // The reader is done before the next launch begins.
+  // The reader finishes before the next launch begins.
   void launch(Recording& recording, const Ref<Mark>& mark, int i) {
     queue_->copy_in(chain().links[0], &numbers().sent[i], sizeof(float));
     queue_->launch(recording);
@@ -91,7 +91,7 @@ class RecordingTrial {
   Machine& machine_;
   DeviceMemory chain_;
   HostMemory host_;
-  std::unique_ptr<Queue> queue_, reader_;  // last: their work is done before the memory goes
+  std::unique_ptr<Queue> queue_, reader_;  // last: their work must end before the memory is freed
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whether the marks in a recording hold on this machine. Every update of a step waits for such a mark.
+// Tests whether marks in a recording work on this machine. Every update of a step waits for such a mark.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace millrace::cuda {
 
-// Records a chain of kernels with a mark in the middle, launches it a few times, and has another queue or the host read after
-// the mark. Takes a few milliseconds. Returns what is wrong; empty: nothing. Throws Error(device) when a call fails.
+// Records a chain of kernels with a mark in the middle, launches it a few times, and reads after the mark from another queue or
+// the host. Takes a few milliseconds. Returns the error, or "". Throws Error(device) if a call fails.
 std::string try_recording(Machine& machine);
 
 }  // namespace millrace::cuda

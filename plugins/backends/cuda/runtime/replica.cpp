@@ -20,7 +20,7 @@ const CompileOptions& supported(const CompileOptions& options) {
   return options;
 }
 
-// What is planned, used and free, and what would fit. `by_samples`: bytes of the plan that grow with the batch.
+// Planned, used and free memory, and what would fit. `by_samples`: bytes of the plan that grow with the batch.
 std::string memory_advice(const MemoryPlan& plan, std::size_t by_samples, std::uint32_t samples, std::size_t total,
                           std::size_t free) {
   const auto mebibytes = [](std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
@@ -114,7 +114,7 @@ void GpuReplica::forget_pass() {
 }
 
 void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
-  forget_pass();  // whose results lie in the arena, which may move
+  forget_pass();  // its results are in the arena, which may move
   first_sample_ = batch->first_slot + begin;
   filled_buckets_ = filled_buckets_of(batch->epoch);
   if (count == 0) return;
@@ -143,7 +143,7 @@ void GpuReplica::forward(std::uint64_t step) {
   training_->begin_loss(*compute_);
 }
 
-// The first term at a value writes its gradient, the others add theirs.
+// The first term at a value writes its gradient, the others add to it.
 Ref<Event> GpuReplica::losses(std::span<const LossTerm> terms) {
   if (training_ == nullptr) {
     for (const LossTerm& term : terms) losses_.clear(term);
@@ -183,7 +183,7 @@ void GpuReplica::backward(BucketReady ready) {
 
 Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                              const std::shared_ptr<const Loss>& loss, StepSums& sums) {
-  forget_pass();  // the training pass that shares the arena too
+  forget_pass();  // also the training pass that shares the arena
   updates_->before_forward();
   if (count == 0) {
     if (loss != nullptr) losses_.clear({loss, 1, &sums});
@@ -207,7 +207,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   return measure_result(loss, sums);
 }
 
-// Measures what inference gave.
+// Measures the result of inference.
 Ref<Event> GpuReplica::measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
   Ref<Event> known;

@@ -1,7 +1,7 @@
-// A network on one GPU, written against Machine and Queue alone.
+// A network on one GPU, written only against Machine and Queue.
 //
-// Three queues: `copy` brings batches in (staging.h), `compute` runs ingest, forward, loss and backward, `update` the optimizer
-// (parameter_queue.h). Nothing waits on the host but read(), write(), logits() and finish(), and the caller of Event::wait().
+// Three queues: `copy` loads batches (staging.h), `compute` runs ingest, forward, loss and backward, `update` the optimizer
+// (parameter_queue.h). On the host, only read(), write(), logits() and finish(), and the caller of Event::wait() wait.
 //
 // start() ends with a rehearsal: one pass over zeros, so that the driver and the libraries have loaded their kernels before a
 // run's clock starts.
@@ -24,8 +24,8 @@
 
 namespace millrace::cuda {
 
-// Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it. Errors of
-// work on the device are thrown by finish(), read() and write(), and by whatever the driver refuses afterwards.
+// Smaller sample counts are computed exactly, not padded: the first step with a new count compiles for it. Errors of work on the
+// device are thrown by finish(), read() and write(), and by any call that the driver refuses afterwards.
 class GpuReplica final : public Replica, public MeasuresDevice {
  public:
   GpuReplica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
@@ -65,10 +65,10 @@ class GpuReplica final : public Replica, public MeasuresDevice {
  private:
   std::uint32_t most_samples() const { return std::max(options_.train_batch, options_.infer_batch); }
   TargetNeeds target_needs() const { return TargetNeeds::of(network_, options_.request.losses); }
-  std::size_t bytes_by_samples() const;  // of device memory: what grows with the batch, nearly all that there is
+  std::size_t bytes_by_samples() const;  // device memory that grows with the batch: nearly all of it
   void allocate();
   int filled_buckets_of(std::uint64_t epoch) const { return static_cast<int>(filled_buckets(buckets(), epoch)); }
-  void forget_pass();  // at the begin of the next one
+  void forget_pass();  // called at the beginning of the next one
   Ref<Event> measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums);
   void drain();  // all queues
 
@@ -81,19 +81,19 @@ class GpuReplica final : public Replica, public MeasuresDevice {
   ViewSum view_sum_;
   const std::unique_ptr<DeviceMeter> meter_;
 
-  // Made by start().
-  std::unique_ptr<StepTrace> trace_;  // null: not asked for
+  // Created by start().
+  std::unique_ptr<StepTrace> trace_;  // null: disabled
   std::unique_ptr<Queue> compute_;
   std::optional<TrainingPasses> passes_;
   std::optional<ParameterQueue> updates_;
   std::optional<BatchInput> input_;
 
-  // The present pass.
-  Executable* training_ = nullptr;  // what trains; null: no samples
-  Executable* inferred_ = nullptr;  // what read_outputs() reads; null: nothing
-  Map result_;                      // what logits() reads; without data: nothing
+  // The current pass.
+  Executable* training_ = nullptr;  // the training executable; null without samples
+  Executable* inferred_ = nullptr;  // source of read_outputs(); null: none
+  Map result_;                      // source of logits(); no data: none
   std::uint64_t first_sample_ = 0;
-  int filled_buckets_ = 0;  // those that its backward fills
+  int filled_buckets_ = 0;  // buckets that its backward fills
 };
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);

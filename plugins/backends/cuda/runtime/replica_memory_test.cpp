@@ -1,4 +1,4 @@
-// What a replica holds is what was planned, what a device that is too small is answered, and what start() leaves.
+// A replica's memory equals its plan, the error for a device that is too small, and the state after start().
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -95,8 +95,8 @@ TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
   EXPECT_NE(message(static_cast<std::uint32_t>(fits * 3 / 2)), "");
 }
 
-// What start() has run through the network leaves no trace: parameters, statistics among them, are the zeros that they began as,
-// and the first step computes what any step does.
+// start()'s pass leaves no trace: parameters, including statistics, are still their initial zeros, and the first step computes
+// like any other.
 TEST(Replica, ARehearsalChangesNoParameter) {
   const auto network = testkit::network_from_text(R"(
 input = { channels = 3, height = 8, width = 8 }

@@ -1,5 +1,5 @@
-// Whole training steps on a simulated GPU: every piece of work is ordered, every tensor used in its time, and mistakes that are
-// planted are found. (That the results are right is tests/gpu's, which runs on the simulation too.)
+// Whole training steps on a simulated GPU: every piece of work is ordered, every tensor used in its lifetime, and planted faults
+// are found. (tests/gpu verifies the results, also on the simulation.)
 #include "replica.h"
 
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include "testkit/networks.h"
 #include "testkit/optimizers.h"
 
-namespace millrace::cuda {
+namespace millrace::cuda::replica_test {
 namespace {
 
 constexpr std::uint32_t kBatch = 6;
-constexpr std::size_t kBatches = 3;  // in turns, as they circulate in a graph; one more for inference
+constexpr std::size_t kBatches = 3;  // alternating, as they circulate in a graph; one more for inference
 constexpr const char* kNetwork = R"(
 input = { channels = 3, height = 8, width = 8 }
 layers = [
@@ -29,7 +29,7 @@ layers = [
   { name = "fc", op = "linear", out = 5 },
 ])";
 
-// A batch whose pixels the machine knows as pinned.
+// A batch with pinned pixels known to the machine.
 struct PinnedBatch : Batch {
   Ref<Batch> plain;
   std::shared_ptr<std::uint8_t[]> memory;
@@ -51,7 +51,7 @@ class Course {
     for (std::uint64_t seed = 0; seed < kBatches + 1; ++seed) batches_.push_back(pinned_batch(seed));
   }
 
-  // As a graph does it: nothing waits, a batch is filled again when the device has read it.
+  // Like a graph: nothing waits, and a batch is refilled once the device has read it.
   void run(int steps) {
     for (int step = 0; step < steps; ++step) one_step(static_cast<std::uint64_t>(step), kBatch);
     replica_->finish();
@@ -80,13 +80,13 @@ class Course {
     return all;
   }
   Ref<Batch> batch(std::size_t at) { return batches_[at]; }
-  Ref<Batch> free_batch(std::size_t at) {  // one is read once at a time
+  Ref<Batch> free_batch(std::size_t at) {  // each is read once at a time
     while (batches_[at]->in_flight > 0) std::this_thread::yield();
     return batches_[at];
   }
   Replica& replica() const { return *replica_; }
   const std::deque<StepSums>& sums() const { return sums_; }
-  // A line for each violation of one of these kinds; all of them when none is named.
+  // A line for each violation of these kinds; all of them if none is given.
   std::string violations(const std::string& kind = {}) const {
     std::string text;
     for (const testkit::Violation& violation : machine_->violations()) {
@@ -196,9 +196,35 @@ TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   EXPECT_EQ(sums.weight(), 5);
 }
 
+// The result lies in the arena, which may move for the batch that comes next.
+TEST(GpuReplica, HasNoResultOfInferenceOnceTheNextBatchHasCome) {
+  Course course;
+  StepSums sums;
+  course.replica().infer(course.free_batch(kBatches), 0, 5, {}, testkit::cross_entropy(), sums)->wait();
+  EXPECT_EQ(course.replica().logits().size(), 25U);
+  course.replica().ingest(course.free_batch(0), 0, kBatch);
+  EXPECT_TRUE(course.replica().logits().empty());
+  course.replica().read_outputs({})->wait();
+  course.replica().forward(0);
+  EXPECT_EQ(course.replica().logits().size(), 5U * kBatch);
+  course.replica().finish();
+  EXPECT_EQ(course.violations(), "");
+}
+
+TEST(GpuReplica, LookaheadWritesValuesAfterTheInferenceThatReadsThem) {
+  Course course;
+  StepSums sums;
+  course.one_step(0, kBatch);
+  course.replica().lerp_into("slow", 0.5, true);  // the copy begins
+  course.replica().infer(course.free_batch(kBatches), 0, kBatch, {}, testkit::cross_entropy(), sums);
+  course.replica().lerp_into("slow", 0.5, true);
+  course.replica().finish();
+  EXPECT_EQ(course.violations(), "");
+}
+
 constexpr std::uint8_t kPoison = 255;
 
-// Batches that circulate show the same images again, in other places and with other records; the first three steps bring them.
+// Circulating batches repeat the same images, in other slots and with other records; the first three steps bring them.
 std::vector<std::vector<float>> train_on_a_set(bool resident, bool graphs, std::string& violations) {
   CompileOptions options;
   options.graphs = graphs;
@@ -223,7 +249,7 @@ std::vector<std::vector<float>> train_on_a_set(bool resident, bool graphs, std::
     std::uint8_t* const pixels = batch->change_pixels();
     for (std::uint32_t slot = 0; slot < kBatch; ++slot) {
       const std::size_t index = (step * kBatch + slot) * 7 % images.size();  // each once in three steps
-      const bool poisoned = resident && step >= kBatches && !mixed;          // nobody is to read them
+      const bool poisoned = resident && step >= kBatches && !mixed;          // must not be read
       batch->samples[slot].key.index = index;
       batch->labels[slot] = labels[index];
       batch->weights[slot] = step == 4 && slot == 2 ? 0.0F : 1.0F;
@@ -311,7 +337,7 @@ TEST(GpuReplica, ReportsWorkThatFailedAndHangsNobody) {
 
 // ---- Planted faults ----
 
-// How often something happens in a course, by planting a fault that never comes.
+// Counts how often something happens in a course, by planting a fault that never comes.
 std::vector<std::string> kinds_found(const SimulationOptions& options) {
   std::vector<std::string> kinds;
   try {
@@ -338,9 +364,8 @@ TEST(PlantedFaults, AWaitLeftOutIsFound) {
     ++count;
     found += std::to_string(wait) + " ";
   }
-  // Most waits are for what another one has ordered already: an update waits for `after` and for its bucket, which here is the
-  // same mark, and buckets fill in order. Found: compute that does not wait for its copy, for the update; copies that overtake
-  // compute.
+  // Most waits are redundant: an update waits for `after` and for its bucket, which is the same mark here, and buckets fill in
+  // order. Found: compute that does not wait for its copy or for the update; copies that overtake compute.
   EXPECT_GE(count, 10) << found;
 }
 
@@ -352,7 +377,7 @@ TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
     Course course(options);
     for (std::uint64_t step = 0; step < 5; ++step) {
       course.one_step(step, kBatch);
-      for (std::size_t at = 0; at < 3; ++at) {  // filled again as soon as it is back
+      for (std::size_t at = 0; at < 3; ++at) {  // refilled as soon as it is back
         if (course.batch(at)->in_flight == 0)
           std::fill_n(course.batch(at)->change_pixels(), kBatch * 192, static_cast<std::uint8_t>(step));
       }
@@ -374,7 +399,7 @@ TEST(PlantedFaults, AHostWaitLeftOutIsFound) {
     const std::vector<std::string> kinds = kinds_found(options);
     found += kinds.empty() ? 0 : 1;
   }
-  // Most of them come before a parameter is written, when nothing runs. Those of the parameters themselves:
+  // Most of them come before a parameter is written, when nothing runs. For those of the parameters themselves see
   // parameter_store_test.cpp.
   EXPECT_GE(found, 2);
 }
@@ -398,4 +423,4 @@ TEST(PlantedFaults, AWrongLifetimeIsFound) {
 }
 
 }  // namespace
-}  // namespace millrace::cuda
+}  // namespace millrace::cuda::replica_test

@@ -33,7 +33,7 @@ void ResidentImages::bring(const Batch& batch, std::uint32_t begin, std::uint32_
   const std::size_t bytes = set_.image.bytes();
   std::int64_t here = known;
   for (std::uint32_t n = 0; n < count;) {
-    std::uint32_t images = 0;  // that are new, one after the other in the batch as in their rows
+    std::uint32_t images = 0;  // new ones, consecutive both in the batch and in their rows
     while (n + images < count && rows[n + images] == here + images) ++images;
     if (images > 0) {
       copy.copy_in(memory_.data() + static_cast<std::size_t>(here) * bytes, batch.pixels + (begin + n) * bytes, images * bytes);

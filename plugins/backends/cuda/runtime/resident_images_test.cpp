@@ -1,4 +1,4 @@
-// Images that stay on the device: which are copied, where they are found again, and that every reader waits for the copy.
+// Images that stay on the device: which ones are copied, where they are found again, and that every reader waits for the copy.
 #include "resident_images.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@ namespace {
 
 constexpr ImageShape kImage{2, 3, 3};
 constexpr std::uint32_t kSlots = 6;
-constexpr std::uint8_t kElsewhere = 0xAA;  // no image has it
+constexpr std::uint8_t kElsewhere = 0xAA;  // not in any image
 
-// The first byte of an image says which one it is.
+// The first byte of an image identifies it.
 std::uint8_t byte_of(std::uint64_t index) { return static_cast<std::uint8_t>(index + 1); }
 
 class Resident : public SimulationTest {
@@ -28,7 +28,7 @@ class Resident : public SimulationTest {
   }
   void TearDown() override { staging.reset(); }
 
-  // As `batch` hands them on: samples of these indices, their pixels in the slots.
+  // As from `batch`: samples with these indices, their pixels in the slots.
   static Ref<Batch> batch_of(const std::vector<std::uint64_t>& indices) {
     Ref<Batch> batch = testkit::make_batch(static_cast<std::uint32_t>(indices.size()), kImage);
     std::uint8_t* const pixels = batch->change_pixels();
@@ -46,11 +46,11 @@ class Resident : public SimulationTest {
     return batch;
   }
 
-  // What an ingest on queue `a` would read of each slot: its image's first byte.
+  // The first byte of each slot's image, as an ingest on queue `a` would read it.
   std::vector<int> load(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
     const std::uint64_t before = simulation->count(Count::operations);
     staged = staging->load(*a, batch, begin, count);
-    copies = simulation->count(Count::operations) - before - 1;  // one is of labels and records
+    copies = simulation->count(Count::operations) - before - 1;  // one is for labels and records
     ingest(staged);
     staging->release(*a);
     machine->finish();
@@ -81,7 +81,7 @@ class Resident : public SimulationTest {
 
   std::unique_ptr<Staging> staging;
   StagedBatch staged;
-  std::uint64_t copies = 0;  // of pixels, by the last load()
+  std::uint64_t copies = 0;  // copies of pixels in the last load()
   float *table = nullptr, *out = nullptr;
 };
 
@@ -132,7 +132,7 @@ TEST_F(Resident, PixelsThatAStageHasChangedAreReadFromTheBatch) {
   expect_clean();
 }
 
-// A step that fails between its ingest and its loss never says that its place has been read.
+// A step that fails between its ingest and its loss never reports that its place has been read.
 TEST_F(Resident, APlaceIsNotFilledUnderItsReader) {
   begin();
   for (std::uint64_t step = 0; step < 5; ++step) {
@@ -156,7 +156,7 @@ TEST_F(Resident, MoreImagesThanTheSetHasAreAnError) {
   }
 }
 
-// Copies of later batches run while earlier ones are read: nothing is waited for between them.
+// Copies of later batches run while earlier ones are read, without waits between them.
 TEST_F(Resident, CopiesAndReadersAreOrderedWithoutWaitingForEachOther) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     begin({.seed = seed});
@@ -170,7 +170,7 @@ TEST_F(Resident, CopiesAndReadersAreOrderedWithoutWaitingForEachOther) {
 }
 
 TEST_F(Resident, AReaderThatDoesNotWaitForTheCopyIsFound) {
-  const std::uint64_t waits[] = {1, 2, 4, 6};  // of `a`, by step: from the third on the copy waits for its place, too
+  const std::uint64_t waits[] = {1, 2, 4, 6};  // waits of `a`, by step: from the third on the copy also waits for its place
   for (std::uint64_t step = 0; step < std::size(waits); ++step) {
     begin({.leave_out_wait = waits[step]});
     for (std::uint64_t s = 0; s <= step; ++s) {

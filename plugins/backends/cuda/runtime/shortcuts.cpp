@@ -22,8 +22,7 @@ struct Switch {
   std::string_view name;
   bool Shortcuts::*on;
 };
-constexpr std::array<Switch, 6> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
-                                              {"two_gradients", &Shortcuts::two_gradients},
+constexpr std::array<Switch, 5> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
                                               {"sign_bits", &Shortcuts::sign_bits},
                                               {"last_block", &Shortcuts::last_block},
                                               {"norm_pool", &Shortcuts::norm_pool},
@@ -45,14 +44,14 @@ void switch_off(Shortcuts& shortcuts, std::string_view name) {
 
 constexpr std::int64_t kChannels = 32, kPacks = kChannels / kPack;
 constexpr std::int64_t kRows = 34 * 512;  // 34 chunks, so two groups of them
-constexpr PoolExtents kPooling = {.n = 1, .h = 64, .w = 68, .out_h = 32, .out_w = 34, .packs = kPacks};  // as ResNet's
+constexpr PoolExtents kPooling = {.n = 1, .h = 64, .w = 68, .out_h = 32, .out_w = 34, .packs = kPacks};  // as in ResNet
 constexpr PoolWindow kWindow = {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .top = 1, .left = 1};
 constexpr std::int64_t kPooled = kPooling.n * kPooling.out_h * kPooling.out_w * kChannels;
 constexpr std::int64_t kRowsPooled = kPooling.n * kPooling.h * kPooling.w;
 static_assert(kRowsPooled <= kRows);
 using Channels = std::array<float, kChannels>;
 
-// A batch norm with a ReLU after an addition, or in front of a pooling. All in device memory.
+// A batch norm with a ReLU after an addition, or before a pooling. All in device memory.
 struct Scratch {
   alignas(kAlignment) Bf16 x[kRows * kChannels], residual[kRows * kChannels], dy[kRows * kChannels];
   alignas(kAlignment) Bf16 y[kRows * kChannels], masked[2][kRows * kChannels];
@@ -64,7 +63,7 @@ struct Scratch {
   alignas(kAlignment) std::uint32_t tickets[kTickets];
   alignas(kAlignment) Channels mean, variance, factor;
 };
-// What comes back to the host.
+// Results on the host.
 struct Found {
   Channels mean, variance;
 };
@@ -79,11 +78,11 @@ class Trial {
     fill();
   }
 
-  // Empty, or in what way the results differ.
+  // Empty, or how the results differ.
   std::string last_block() {
     statistics(false);
     const Channels mean = found().mean, variance = found().variance;
-    for (int time = 1; time <= 2; ++time) {  // tickets have to be as they were
+    for (int time = 1; time <= 2; ++time) {  // tickets must be unchanged
       statistics(true);
       for (std::size_t c = 0; c < kChannels; ++c) {
         if (near(found().mean[c], mean[c]) && near(found().variance[c], variance[c])) continue;
@@ -115,7 +114,7 @@ class Trial {
   Scratch& device() const { return *memory_.as<Scratch>(); }
   const Found& found() const { return *reinterpret_cast<const Found*>(host_.data()); }
 
-  // Values from -2 to 2 in steps that bf16 holds.
+  // Values from -2 to 2 in steps that bf16 can represent.
   void fill() {
     auto* const values = reinterpret_cast<Bf16*>(host_.data());
     machine_.host_access(host_.data(), 3 * sizeof(Scratch::x), true);
@@ -244,7 +243,7 @@ class Trial {
   Machine& machine_;
   DeviceMemory memory_;
   HostMemory host_;
-  std::unique_ptr<Queue> queue_;  // last: its work is done before the memory goes
+  std::unique_ptr<Queue> queue_;  // last: its work must end before the memory is freed
 };
 
 }  // namespace
@@ -262,21 +261,21 @@ Shortcuts Shortcuts::from_environment() {
 }
 
 Shortcuts try_shortcuts(Machine& machine, Shortcuts wanted, std::vector<std::string>& refused) {
-  if (machine.free_memory() < 2 * sizeof(Scratch)) return wanted;  // start() will say what is missing
+  if (machine.free_memory() < 2 * sizeof(Scratch)) return wanted;  // start() reports the lack
   const auto attempt = [&](bool& on, const std::string& name, const char* refusal, const auto& run) {
     if (!on) return;
     const Tried::Outcome outcome = machine.tried().once(name, [&]() -> std::string {
       try {
         return run();
       } catch (const Error& error) {
-        machine.finish();  // throws where the device can do nothing any more
+        machine.finish();  // throws if the device is unusable
         return error.message();
       }
     });
     on = outcome.trouble.empty();
     if (!on && outcome.is_new) refused.push_back(fmt::format("{}: {}", refusal, outcome.trouble));
   };
-  std::optional<Trial> kernels;  // made for the first that is tried, and again after an error
+  std::optional<Trial> kernels;  // made for the first trial, and again after an error
   const auto compare = [&](std::string (Trial::*run)()) {
     return [&kernels, &machine, run] {
       if (!kernels) kernels.emplace(machine);

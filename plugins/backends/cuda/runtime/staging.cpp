@@ -10,7 +10,7 @@
 namespace millrace::cuda {
 namespace {
 
-// Where the small arrays lie, one after the other.
+// Offsets of the small arrays, one after the other.
 struct SideLayout {
   std::size_t image_of = 0, records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, numbers = 0, bytes = 0;
 
@@ -71,7 +71,7 @@ void Staging::reserve(DeviceMemory& memory, std::size_t bytes, const char* what)
 }
 
 Staging::Side& Staging::free_side(std::size_t bytes) {
-  // As many as batches are on their way at once: a batch is held until its copy is done, so they cannot become many.
+  // As many as batches being copied: a batch is held until its copy completes, so there are only a few.
   for (Side& side : sides_) {
     if (side.memory->bytes() >= bytes && (!side.copied || side.copied->complete())) return side;
   }
@@ -167,7 +167,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   side.copied = queue_->mark();
   compute.wait(side.copied);
   batch->in_flight.fetch_add(1);
-  side.copied->then([&machine = machine_, pixels, pixel_bytes, targets, target_bytes, kept = batch]() mutable {
+  side.copied->then([&machine = machine_, pixels, pixel_bytes, targets, target_bytes, kept = batch](const Error*) mutable {
     machine.host_access(pixels, pixel_bytes, true);  // the host's again when the last user lets go of the batch
     if (targets != nullptr) machine.host_access(targets, target_bytes, true);
     kept->in_flight.fetch_sub(1);

@@ -1,6 +1,6 @@
-// How a batch gets to the device: its pixels from pinned memory into one of two places in turns, so that a copy runs under the
-// compute of the step before, and beside them the small arrays that ingest and loss read. Of a batch whose images stay on the
-// device, only those are copied that are not there yet.
+// Transfers a batch to the device: its pixels from pinned memory into one of two alternating places, so that a copy overlaps with
+// the previous step's compute, and the small arrays for ingest and loss. If images stay on the device, only missing ones are
+// copied.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@
 
 namespace millrace::cuda {
 
-// What losses read besides labels.
+// Inputs of losses other than labels.
 struct TargetNeeds {
-  int channels = 0;           // of target images, as bytes; 0: none are read
-  int scale = 1;              // of target images, see TargetSpec
-  std::uint32_t numbers = 0;  // of each sample
+  int channels = 0;           // channels of target images, as bytes; 0: not used
+  int scale = 1;              // scale of target images, see TargetSpec
+  std::uint32_t numbers = 0;  // per sample
 
   static TargetNeeds of(const Network& network, std::span<const LossAt> losses);
-  std::size_t bytes(ImageShape image) const {  // of one sample's target image
+  std::size_t bytes(ImageShape image) const {  // size of one sample's target image
     return ImageShape{image.height * scale, image.width * scale, channels}.bytes();
   }
 };
@@ -31,7 +31,7 @@ struct TargetNeeds {
 // A share of a batch in device memory. Rows are samples; classes are float32.
 struct StagedBatch {
   const std::uint8_t* pixels = nullptr;    // (images, H, W, C)
-  const std::int32_t* image_of = nullptr;  // (count): which of them each sample's is; null: they are the samples'
+  const std::int32_t* image_of = nullptr;  // (count): each sample's index; null: identical order
   const AugmentationRecord* records = nullptr;
   const float *labels = nullptr, *second_labels = nullptr, *weights = nullptr, *shares = nullptr;
   const float* numbers = nullptr;         // (count, TargetNeeds::numbers); null: none
@@ -43,17 +43,17 @@ struct StagedBatch {
 
 class Staging {
  public:
-  // trace, meter: null, or of the replica's work.
+  // trace, meter: null, or those of the replica's work.
   Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {},
           const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr, DeviceMeter* meter = nullptr);
 
-  // Bytes of device memory when images are no larger than the network's input.
+  // Device memory in bytes if images are not larger than the network's input.
   static std::size_t device_bytes(std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {});
 
-  // Submits the copy of slots [begin, begin + count) and makes `compute` wait for it. The batch is kept, and counted in its
-  // `in_flight`, until it has been read.
+  // Submits the copy of slots [begin, begin + count) and makes `compute` wait for it. Holds the batch, and counts it in its
+  // `in_flight`, until the copy has read it.
   StagedBatch load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count);
-  // All readers of what load() gave have been submitted to `compute`: its place may be filled again after them.
+  // All readers of load()'s result have been submitted to `compute`: its place may be refilled after them.
   void release(Queue& compute);
 
   void finish();  // waits for the copies
@@ -62,16 +62,16 @@ class Staging {
   struct Place {  // on the device
     DeviceMemory pixels, targets, side;
     Ref<Mark> read;     // by compute; null: never used
-    bool lent = false;  // load() gave it, and release() did not come: the step failed in between
+    bool lent = false;  // load() returned it without a following release(): the step failed in between
   };
   struct Side {  // pinned: the small arrays of one batch until they are copied
     std::unique_ptr<HostMemory> memory;
     Ref<Mark> copied;
   };
   Side& free_side(std::size_t bytes);
-  // Submits copies of pixels and says where they will be. `image_of`: pinned.
+  // Submits copies of pixels and sets their destination. `image_of`: pinned.
   void copy_pixels(const Batch& batch, std::uint32_t begin, std::int32_t* image_of, StagedBatch& staged);
-  // Grows what is too small for a batch of such images, when nothing reads it any more.
+  // Enlarges a place that is too small for a batch of such images, once nothing reads it any more.
   void make_room(Place& place, const Batch& batch, std::uint32_t count);
   void reserve(DeviceMemory& memory, std::size_t bytes, const char* what);
 
@@ -84,7 +84,7 @@ class Staging {
   int place_ = 0;
   std::vector<ResidentImages> resident_;  // by Batch::resident_set
   std::vector<Side> sides_;
-  std::unique_ptr<Queue> queue_;  // last: its work uses the rest
+  std::unique_ptr<Queue> queue_;  // last: its work uses the other members
 };
 
 }  // namespace millrace::cuda

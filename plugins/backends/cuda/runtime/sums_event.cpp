@@ -1,34 +1,38 @@
 #include "sums_event.h"
 
 #include <cstring>
+#include <optional>
+
+#include "millrace/error.h"
 
 namespace millrace::cuda {
 
 bool SumsEvent::complete() const {
   if (!copied_->complete()) return false;
-  try_to_deliver();
+  try {
+    deliver();
+  } catch (const Error&) {  // wait() throws it
+  }
   return true;
 }
 
 void SumsEvent::wait() const { deliver(); }
 
-void SumsEvent::then(std::function<void()> done) {
-  copied_->then([self = Ref<SumsEvent>(this), done = std::move(done)] {
-    self->try_to_deliver();
-    done();
+void SumsEvent::then(Callback done) {
+  copied_->then([self = Ref<SumsEvent>(this), done = std::move(done)](const Error* failure) {
+    std::optional<Error> later;  // of the events before: their sums are missing
+    try {
+      if (failure == nullptr) self->deliver();
+    } catch (...) {
+      later = current_error();
+    }
+    done(later ? &*later : failure);
   });
-}
-
-void SumsEvent::try_to_deliver() const noexcept {
-  try {
-    deliver();
-  } catch (...) {  // the device has failed, and wait() says so
-  }
 }
 
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
-    copied_->wait();  // throws where the device has failed: what lies in the host's memory is not the sums
+    copied_->wait();  // throws if the device has failed: the host memory then does not hold the sums
     if (before_) before_->deliver();
     before_ = nullptr;
     machine_.host_access(from_->data(), count_ * sizeof(double), false);

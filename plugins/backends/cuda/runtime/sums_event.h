@@ -1,4 +1,4 @@
-// Sums of losses on their way from the device to the host.
+// Transfers sums of losses from the device to the host.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace millrace::cuda {
 
-// Complete when the device is done, or has failed. The first thread that learns of it writes the sums, after those of the events
-// before; where the device has failed nothing is written, and wait() throws.
+// Complete when the device has finished or failed. The first thread that observes this writes the sums, after those of earlier
+// events; if the device has failed nothing is written, and wait() throws.
 class SumsEvent : public Event {
  public:
   SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to,
@@ -25,35 +25,34 @@ class SumsEvent : public Event {
 
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
 
  private:
   void deliver() const;
-  void try_to_deliver() const noexcept;
 
   Machine& machine_;
   const Ref<Mark> copied_;
-  mutable std::shared_ptr<HostMemory> from_;  // given up when delivered
+  mutable std::shared_ptr<HostMemory> from_;  // released on delivery
   const std::size_t count_;
   StepSums* const to_;
-  mutable Ref<SumsEvent> before_;  // null: it was delivered, or there was none
+  mutable Ref<SumsEvent> before_;  // null: delivered, or none
   mutable std::once_flag once_;
 };
 
-// Pinned places for sums, used again when delivered, and the events that have not been asked yet.
+// Pinned places for sums, reused after delivery, and the pending events.
 class SumsReturn {
  public:
   explicit SumsReturn(Machine& machine) : machine_(machine) {}
 
-  // Submits the copy of `device` to the host, and gives the event that says when `sums` holds it.
+  // Submits the copy of `device` to the host; the returned event completes when `sums` is valid.
   Ref<Event> submit(Queue& queue, const double* device, std::size_t count, StepSums& sums);
-  void deliver();  // REQUIRES: the queue's work is done
+  void deliver();  // REQUIRES: the queue's work is complete
 
  private:
   std::shared_ptr<HostMemory> free_place(std::size_t bytes);
 
   Machine& machine_;
-  std::vector<std::shared_ptr<HostMemory>> places_;  // free where no event holds it
+  std::vector<std::shared_ptr<HostMemory>> places_;  // free if no event holds it
   std::vector<Ref<SumsEvent>> pending_;
 };
 

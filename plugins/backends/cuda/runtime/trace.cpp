@@ -9,7 +9,7 @@
 
 #include "millrace/error.h"
 
-#if __has_include(<nvtx3/nvToolsExt.h>)  // headers alone, of the CUDA toolkit
+#if __has_include(<nvtx3/nvToolsExt.h>)  // header-only, from the CUDA toolkit
 #include <nvtx3/nvToolsExt.h>
 #else
 static void nvtxRangePushA(const char*) {}
@@ -19,7 +19,7 @@ static void nvtxRangePop() {}
 namespace millrace::cuda {
 namespace {
 
-// A profiler that listens to NVTX has said so to its child, this process. Without one no text is made.
+// A profiler that uses NVTX sets this for its child, this process. Without one no text is made.
 bool is_profiled() {
   static const bool profiled = std::getenv("NVTX_INJECTION64_PATH") != nullptr;  // NOLINT(concurrency-mt-unsafe)
   return profiled;
@@ -115,7 +115,10 @@ std::string trace_json(const std::vector<TraceSpan>& spans, int device) {
 
 std::unique_ptr<StepTrace> StepTrace::from_environment(Machine& machine) {
   const std::string file = cuda::from_environment("MILLRACE_CUDA_TRACE");
-  const bool print = *cuda::from_environment("MILLRACE_CUDA_PROFILE") != '\0';
+  const std::string_view profile = cuda::from_environment("MILLRACE_CUDA_PROFILE");
+  const bool print = profile == "1";
+  if (!print && !profile.empty() && profile != "0")
+    fail(ErrorKind::usage, "MILLRACE_CUDA_PROFILE = '{}': expected 0 or 1", profile);
   return file.empty() && !print ? nullptr : std::make_unique<StepTrace>(machine, print, file);
 }
 
@@ -137,7 +140,7 @@ StepTrace::Piece::~Piece() {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(trace_->mutex_);
     trace_->taken_.push_back({std::move(name_), what_, std::move(begin_), std::move(end)});
-  } catch (const Error&) {  // the device has failed, and its next user is told
+  } catch (const Error&) {  // the device has failed; its next user gets the error
   }
 }
 

@@ -1,4 +1,4 @@
-// What a trace says about the time.
+// Summaries of a trace.
 #include "trace.h"
 
 #include <gtest/gtest.h>

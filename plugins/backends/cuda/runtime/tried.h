@@ -1,4 +1,4 @@
-// What was tried on a device, and how it ended.
+// Results of trials on a device.
 #pragma once
 
 #include <functional>
@@ -8,16 +8,16 @@
 
 namespace millrace::cuda {
 
-// One for all machines of a device in a process (Machine::tried()), so that replicas and device objects that are opened later
-// need not try again. Thread-safe: a thread that asks for what is being tried waits for it.
+// One for all machines of a device in a process (Machine::tried()), so that later replicas and device objects need not try again.
+// Thread-safe: a thread that requests a trial in progress waits for it.
 class Tried {
  public:
   struct Outcome {
-    std::string trouble;  // empty: it holds
+    std::string trouble;  // empty: success
     bool is_new = false;  // tried just now
   };
 
-  // Calls `attempt` unless it has returned for this name before. An attempt that throws is forgotten.
+  // Calls `attempt` unless it has already returned for this name. An attempt that throws is not stored.
   Outcome once(const std::string& name, const std::function<std::string()>& attempt) {
     const std::lock_guard lock(mutex_);
     const auto known = found_.find(name);

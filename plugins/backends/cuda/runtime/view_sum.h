@@ -5,17 +5,17 @@
 
 namespace millrace::cuda {
 
-// One thread at a time. Nothing here waits for the device.
+// Not thread-safe. Nothing here waits for the device.
 class ViewSum {
  public:
-  // `output`: of the network, for as many samples as a pass may have. `wanted`: views were asked for when the network was
-  // compiled; a sum of vectors is small enough to be there in any case.
+  // `output`: the network's, for the maximum number of samples. `wanted`: views were requested when the network was compiled; a
+  // sum of vectors is small enough to exist in any case.
   ViewSum(Machine& machine, const MapSpec& output, bool wanted);
 
   std::size_t bytes() const { return planned_bytes_; }
   void start();
 
-  // What add() writes to for outputs like this one.
+  // The destination of add() for outputs like this one.
   Map begin(const Map& output);
   void add(Queue& queue, const Map& output, const View& view);
 

@@ -1,4 +1,4 @@
-// How a parameter lies in device memory.
+// Layout of a parameter in device memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace millrace::cuda {
 
-// A parameter as the network has it, (out, in, height, width), and as it lies in memory: (out_pitch, height, width, in_pitch).
+// A parameter in the network's order, (out, in, height, width), and in memory: (out_pitch, height, width, in_pitch).
 struct WeightLayout {
   std::int64_t out = 0, in = 1, height = 1, width = 1;
   std::int64_t out_pitch = 0, in_pitch = 1;
@@ -21,7 +21,7 @@ struct WeightLayout {
   WeightLayout of_columns() const { return {1, in, height, width, 1, in_pitch}; }
   friend bool operator==(const WeightLayout&, const WeightLayout&) = default;
 };
-// Between the two orders; padding becomes zero.
+// Converts between the two orders; padding becomes zero.
 std::vector<float> to_memory(const WeightLayout& layout, std::span<const float> values);
 std::vector<float> from_memory(const WeightLayout& layout, std::span<const float> memory);
 

@@ -1,4 +1,4 @@
-// The memory that a simulated machine has handed out, found again by address.
+// A simulated machine's allocations, found by address.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@
 
 namespace millrace::cuda {
 
-// Zeroed, aligned to 256 bytes, with guards before and after that stay untouched. The memory lives as long as this object; a
-// released one is kept by the work that still names it, so that a mistake is reported rather than suffered.
+// Zeroed, aligned to 256 bytes, surrounded by guards that stay untouched. The memory lives as long as this object; work that
+// refers to a released allocation keeps it, so that a mistake is reported instead of causing harm.
 class Allocation {
  public:
   Allocation(std::string name, std::size_t bytes, int machine, bool on_host);
@@ -23,9 +23,9 @@ class Allocation {
   std::size_t bytes() const { return bytes_; }
   int machine() const { return machine_; }
   bool on_host() const { return on_host_; }
-  bool intact() const;  // the guards are as they were
+  bool intact() const;  // true if the guards are unchanged
 
-  // Whether queues write here: then its bytes may change without the host.
+  // True if queues write here: then its bytes may change without the host.
   bool written_by_queues() const { return written_by_queues_; }
   void set_written_by_queues() { written_by_queues_ = true; }
 
@@ -46,9 +46,9 @@ class Allocation {
 class Allocations {
  public:
   std::shared_ptr<Allocation> add(const std::string& what, std::size_t bytes, int machine, bool on_host);
-  // That in which the address lies; null: none.
+  // The allocation that contains the address; null if none.
   std::shared_ptr<Allocation> find(const void* address) const;
-  // Null when nothing begins there.
+  // Null if no allocation begins there.
   std::shared_ptr<Allocation> remove(const std::byte* data);
   bool holds(const Allocation& allocation) const { return find(allocation.data()).get() == &allocation; }
   std::vector<std::shared_ptr<Allocation>> all() const;
@@ -56,7 +56,7 @@ class Allocations {
  private:
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, std::shared_ptr<Allocation>> by_begin_;
-  std::map<std::string, int> names_;  // how often each was given
+  std::map<std::string, int> names_;  // number of allocations by name
 };
 
 }  // namespace millrace::cuda

@@ -15,7 +15,7 @@ bool share_bytes(const ArenaTensor& a, const ArenaTensor& b) {
 
 bool share_times(const ArenaTensor& a, const ArenaTensor& b) { return a.first <= b.last && b.first <= a.last; }
 
-// Whether a tensor, written in a pass that had come to `from`, lives on when time goes back to `to`.
+// True if a tensor written in a pass that has reached `from` stays alive when time goes back to `to`.
 bool survives(const ArenaTensor& tensor, int from, int to) { return tensor.first < to && from <= tensor.last; }
 
 }  // namespace
@@ -48,7 +48,7 @@ std::string tensors_near(const ArenaDeclaration& arena, std::size_t begin, std::
 }
 
 std::vector<std::pair<int, int>> collisions(const ArenaDeclaration& arena) {
-  std::vector<int> order;  // by place
+  std::vector<int> order;  // by position
   for (std::size_t i = 0; i < arena.tensors.size(); ++i)
     if (arena.tensors[i].bytes > 0) order.push_back(static_cast<int>(i));
   const auto at = [&arena](int i) -> const ArenaTensor& { return arena.tensors[static_cast<std::size_t>(i)]; };
@@ -95,7 +95,7 @@ void Arenas::set_time(const Declaration& arena, int queue, int time) {
   const auto [found, is_new] = state->queues.try_emplace(queue, QueueTime{time, state->pass});
   QueueTime& now = found->second;
   if (!is_new && time < now.time) {
-    if (now.pass == state->pass) {  // the first queue to go back; others follow into the pass that it begins
+    if (now.pass == state->pass) {  // the first queue to go back; others follow into the new pass
       ++state->pass;
       for (std::size_t i = 0; i < state->written.size(); ++i)
         if (!survives(arena->tensors[i], now.time, time)) state->written[i] = 0;

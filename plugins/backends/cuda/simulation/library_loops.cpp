@@ -11,14 +11,14 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 
-// A matrix product is a convolution of one pixel, so there is one kind of problem. Channels are counted as they lie in memory.
+// A matrix product is a convolution of one pixel, so there is only one kind of problem. Channels are counted as in memory.
 struct Problem {
   Kind kind = Kind::forward;
   const char* name = "";
   DataType x_type = DataType::f32, w_type = DataType::f32, y_type = DataType::f32;
   std::int64_t n = 0, h = 1, w = 1, out_h = 1, out_w = 1;
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1, top = 0, left = 0;
-  std::int64_t groups = 1, in = 0, out = 0;  // channels of one group
+  std::int64_t groups = 1, in = 0, out = 0;  // channels per group
   std::int64_t x_pitch = 0, y_pitch = 0;
   bool bias = false, tf32 = false, accumulate = false;
   Activation activation = Activation::none;
@@ -82,7 +82,7 @@ Problem problem_of(const LinearShape& shape) {
 
 // ---- Operands ----
 
-// To the nearest of 10 bits of mantissa, as tensor cores take float32.
+// Rounds to the nearest of 10 mantissa bits, as tensor cores do with float32.
 float to_tf32(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -118,15 +118,15 @@ void store_one(void* to, DataType type, std::int64_t i, double value) {
   }
 }
 
-// `factor` times a row of values, added to a row of sums.
+// Adds `factor` times a row of values to a row of sums.
 void add_row(double* sums, double factor, const double* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] += factor * values[i];
 }
 
 // ---- The three kinds ----
 
-// Calls each(x, y, tap) for all pixels of a sample's output and all taps of the kernel that lie inside of its input: x and y are
-// pixels, counted through the batch.
+// Calls each(x, y, tap) for all pixels of a sample's output and all taps of the kernel inside its input: x and y are pixels,
+// counted through the batch.
 template <class Each>
 void for_each_tap(const Problem& p, std::int64_t sample, const Each& each) {
   for (std::int64_t i = 0; i < p.out_h; ++i)
@@ -139,7 +139,7 @@ void for_each_tap(const Problem& p, std::int64_t sample, const Each& each) {
       }
 }
 
-// (groups, out, taps, in) -> (groups, taps, in, out): rows of outputs, so that the inner loop runs along them.
+// (groups, out, taps, in) -> (groups, taps, in, out): rows of outputs, for the inner loop.
 std::vector<double> outputs_last(const Problem& p, const std::vector<double>& w) {
   std::vector<double> result(w.size());
   const std::int64_t inner = p.taps() * p.in;

@@ -1,7 +1,7 @@
-// Convolutions and matrix products in plain loops, summed in double: what the simulated machine has for a library.
+// Convolutions and matrix products in plain loops, summed in double: the simulated machine's library.
 //
-// Results are rounded once, after bias and activation. Sums run over padding channels as a library's would, but for groups that
-// are neither one nor as many as channels; there the padding of the result is written as zeros.
+// Results are rounded once, after bias and activation. Sums include padding channels like a library's, except for group counts
+// other than one and the number of channels; then the result's padding is written as zeros.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +21,18 @@ class LoopPlan : public LibraryPlan, public std::enable_shared_from_this<LoopPla
     bool write = false;
   };
   virtual const char* name() const = 0;  // "convolution forward"
-  // All that execute() touches. Throws Error(device) for pointers that no library takes: null, or not aligned to 16 bytes (the
-  // workspace: to 256).
+  // All memory that execute() touches. Throws Error(device) for pointers that libraries refuse: null, or not aligned to 16 bytes
+  // (the workspace: to 256).
   virtual std::vector<Use> uses(const LibraryRun& run) const = 0;
   virtual void execute(const LibraryRun& run) const = 0;
   std::string engine() const override { return "loops"; }
 };
 
-// Throw Error(usage) where the extents do not fit each other.
+// Throw Error(usage) if the extents are inconsistent.
 std::shared_ptr<const LibraryPlan> plan_in_loops(const ConvolutionShape& shape);
 std::shared_ptr<const LibraryPlan> plan_in_loops(const LinearShape& shape);
 
-// Bytes of the operands, as machine.h lays them out.
+// Sizes of the operands in bytes, with machine.h's layout.
 struct OperandBytes {
   std::size_t x = 0, w = 0, y = 0, bias = 0;
 };

@@ -1,4 +1,4 @@
-// Memory, errors, and what a machine says of itself.
+// Memory, errors, and a machine's description.
 #include <algorithm>
 
 #include "millrace/error.h"
@@ -83,7 +83,7 @@ TEST_F(MachineTest, ReleasedMemoryIsIllegal) {
 
 TEST_F(MachineTest, FindsWritesAroundAnAllocation) {
   float* x = floats(8, "x");
-  x[8] = 1;  // as a kernel would that says less than it does
+  x[8] = 1;  // like a kernel that reports less than it does
   machine->finish();
   expect_only("written out of bounds");
 }
@@ -98,8 +98,11 @@ TEST_F(MachineTest, AFailureEndsTheWorkButNoWaitHangs) {
   b->wait(failed);
   b->run(doubling(x, x));
   bool called = false;
-  b->mark()->then([&called] { called = true; });
-  failed->wait();
+  const Ref<Mark> behind = b->mark();
+  behind->then([&called](const Error* failure) { called = failure != nullptr; });
+  EXPECT_EQ(message_of(ErrorKind::device, [&] { failed->wait(); }), "cuda:0: a.scale (work 2) failed");
+  EXPECT_EQ(message_of(ErrorKind::device, [&] { behind->wait(); }), "cuda:0: a.scale (work 2) failed");
+  EXPECT_TRUE(behind->complete());
   EXPECT_EQ(message_of(ErrorKind::device, [&] { machine->finish(); }), "cuda:0: a.scale (work 2) failed");
   EXPECT_EQ(message_of(ErrorKind::device, [&] { machine->finish(); }), "cuda:0: a.scale (work 2) failed") << "it stays so";
   EXPECT_TRUE(called);

@@ -1,4 +1,4 @@
-// Marks keep what millrace/backend/backend.h promises of events.
+// Marks fulfil the contract of events in millrace/backend/backend.h.
 #include <atomic>
 #include <thread>
 
@@ -32,7 +32,7 @@ TEST_F(Marks, CallOnceAndLate) {
   const auto gate = make_ref<Gate>();
   a->wait(gate);
   const Ref<Mark> mark = a->mark();
-  mark->then([&] {
+  mark->then([&](const Error*) {
     caller = std::this_thread::get_id();
     ++calls;
   });
@@ -48,7 +48,7 @@ TEST_F(Marks, CallAtOnceWhenComplete) {
   const Ref<Mark> mark = a->mark();
   mark->wait();
   bool called = false;
-  mark->then([&] { called = true; });
+  mark->then([&](const Error*) { called = true; });
   EXPECT_TRUE(called);
 }
 
@@ -77,7 +77,7 @@ TEST_F(Marks, MayOutliveTheirMachine) {
   mark->wait();
 }
 
-// A pool of one buffer: the callback takes it back, and only then somebody fills it again.
+// A pool of one buffer: the callback takes it back before it is filled again.
 TEST_F(Marks, ACallbackMayTakeABufferBack) {
   float* x = floats(8);
   float* host = pinned(8);
@@ -87,7 +87,7 @@ TEST_F(Marks, ACallbackMayTakeABufferBack) {
     free = false;
     machine->host_access(host, 32, true);
     a->copy_in(x, host, 32);
-    a->mark()->then([&] {
+    a->mark()->then([&](const Error*) {
       machine->host_access(host, 32, true);
       free = true;
     });
@@ -100,7 +100,7 @@ TEST_F(Marks, WhatACallbackDoesNotSayIsNotKnown) {
   float* host = pinned(8);
   std::atomic<bool> free = false;
   a->copy_in(floats(8), host, 32);
-  a->mark()->then([&] { free = true; });
+  a->mark()->then([&](const Error*) { free = true; });
   while (!free) std::this_thread::yield();
   machine->host_access(host, 32, true);
   expect_only("buffer reused in flight");
@@ -110,7 +110,7 @@ TEST_F(Marks, ACallbackKnowsNothingOfOtherQueues) {
   float* host = pinned(8);
   b->copy_in(floats(8), host, 32);
   const Ref<Mark> mark = a->mark();
-  mark->then([&] { machine->host_access(host, 32, true); });
+  mark->then([&](const Error*) { machine->host_access(host, 32, true); });
   machine->finish();
   const std::vector<std::string> found = kinds();
   EXPECT_EQ(found, std::vector<std::string>(1, "buffer reused in flight"));
@@ -124,7 +124,7 @@ TEST_F(Marks, AnEarlyCallbackIsFound) {
     std::atomic<bool> free = false;
     machine->host_access(host, 32, true);
     a->copy_in(x, host, 32);
-    a->mark()->then([&] {
+    a->mark()->then([&](const Error*) {
       machine->host_access(host, 32, true);
       free = true;
     });

@@ -1,4 +1,4 @@
-// What orders two pieces of work, and what is said when nothing does.
+// Ordering of two pieces of work, and the report if nothing orders them.
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -37,8 +37,8 @@ TEST_F(Order, ReportsWritesThatDoNotWait) {
   float* x = floats(8);
   float* y = floats(8);
   a->copy(y, x, 32);
-  b->zero(x, 32);  // is being read
-  b->zero(y, 32);  // is being written
+  b->zero(x, 32);  // being read
+  b->zero(y, 32);  // being written
   expect_only("missing wait", 2);
 }
 

@@ -1,6 +1,5 @@
-// Backend "simulated": this backend's devices acted out on the host, as a plugin, so that every test and every pipeline that runs
-// on "cuda" runs without a GPU. Slow, and only built with the tests. Whatever breaks the order or the lifetimes of a plan ends
-// the run as an error of the device.
+// Backend "simulated": simulates this backend's devices on the host, as a plugin, so that every test and pipeline for "cuda" runs
+// without a GPU. Slow, and only built with the tests. Violations of a plan's order or lifetimes end the run as a device error.
 #include "millrace/plugin.h"
 
 #include <cstdlib>
@@ -30,9 +29,10 @@ class StrictMachine final : public SimulatedMachine {
   DeviceInfo info_;
 };
 
-// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; without it none is.
-std::uint64_t operation_to_fail() {
-  const char* const text = std::getenv("MILLRACE_SIMULATED_FAIL");
+// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; MILLRACE_SIMULATED_FAIL_CALL:
+// that of the host's call. Without them none is.
+std::uint64_t number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
@@ -52,14 +52,14 @@ class SimulatedBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Simulation> simulation_ =
-      std::make_shared<Simulation>(SimulationOptions{.fail_operation = operation_to_fail()});
+  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(SimulationOptions{
+      .fail_operation = number_in("MILLRACE_SIMULATED_FAIL"), .fail_call = number_in("MILLRACE_SIMULATED_FAIL_CALL")});
 };
 
 }  // namespace
 }  // namespace millrace::cuda
 
-MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, acted out on the host") {
-  registry.add(millrace::BackendType{{"simulated", "a GPU acted out on the host, which reports every missing wait"},
+MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, simulated on the host") {
+  registry.add(millrace::BackendType{{"simulated", "a GPU simulated on the host, which reports missing waits"},
                                      [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
 }

@@ -1,4 +1,4 @@
-// Work that is recorded once and launched again and again.
+// Work that is recorded once and launched repeatedly.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -118,7 +118,7 @@ TEST_F(Recordings, ReportWhatTheyCannotHold) {
   machine->finish();
   expect_only("inside a recording", 7);
   std::thread([&] { machine->finish(); }).join();
-  expect_only("inside a recording", 7);  // other threads may do as they like
+  expect_only("inside a recording", 7);  // other threads are not restricted
   a->end_recording();
   machine->finish();
   expect_only("inside a recording", 7);
@@ -219,7 +219,7 @@ TEST_F(RecordedArena, ALaunchBringsItsDeclarationBack) {
   a->zero(arena, 64);
   expect_clean();
   a->launch(*recording);
-  expect_only("read before written");  // of x, which the other plan has overwritten
+  expect_only("read before written");  // reads x, which the other plan has overwritten
 }
 
 TEST_F(RecordedArena, PoisonsAtEveryLaunch) {

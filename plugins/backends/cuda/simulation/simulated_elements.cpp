@@ -1,4 +1,4 @@
-// Kernels of our own on a simulated queue: what they touch they say themselves, and what they compute is the same code.
+// Our kernels on a simulated queue: they report the memory that they touch, and run the same code.
 #include "simulation/simulated_queue.h"
 
 namespace millrace::cuda {

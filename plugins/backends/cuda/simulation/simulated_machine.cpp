@@ -40,10 +40,10 @@ SimulatedMachine::~SimulatedMachine() = default;
 
 // ---- Memory ----
 
-std::size_t SimulatedMachine::used() const {
+std::size_t SimulatedMachine::used(bool on_host) const {
   std::size_t bytes = 0;
   for (const std::shared_ptr<Allocation>& each : simulation_->allocations().all())
-    if (each->machine() == info_.index && !each->on_host()) bytes += each->bytes();
+    if (each->machine() == info_.index && each->on_host() == on_host) bytes += each->bytes();
   return bytes;
 }
 
@@ -68,6 +68,7 @@ void SimulatedMachine::out_of_memory(std::size_t bytes, const std::string& what)
 
 std::byte* SimulatedMachine::allocate(std::size_t bytes, const std::string& what) {
   simulation_->refuse_in_recording("Machine::allocate");
+  simulation_->begin_call(info_.index, "allocate");
   const std::scoped_lock lock(mutex_);
   if (bytes > info_.memory - used()) out_of_memory(bytes, what);
   return simulation_->allocations().add(what, bytes, info_.index, false)->data();
@@ -75,6 +76,9 @@ std::byte* SimulatedMachine::allocate(std::size_t bytes, const std::string& what
 
 std::byte* SimulatedMachine::allocate_host(std::size_t bytes) {
   simulation_->refuse_in_recording("Machine::allocate_host");
+  simulation_->begin_call(info_.index, "allocate_host");
+  if (bytes > simulation_->options().pinned - used(true))
+    fail(ErrorKind::device, "cuda:{}: {} bytes cannot be pinned", info_.index, bytes);
   return simulation_->allocations().add("pinned memory", bytes, info_.index, true)->data();
 }
 
@@ -159,7 +163,7 @@ void SimulatedMachine::finish() {
   simulation_->throw_failure();
 }
 
-// ---- What only a machine that checks wants to know ----
+// ---- Only for a checking machine ----
 
 void SimulatedMachine::host_access(const void* host, std::size_t bytes, bool write) {
   const std::shared_ptr<Allocation> memory = simulation_->allocations().find(host);

@@ -1,30 +1,29 @@
-// A GPU acted out on the host, for tests: results are those of the elements and of plain loops, and the order of things is as
+// A GPU simulated on the host, for tests: results come from the elements and from plain loops, and the order of execution is as
 // loose as the marks allow.
 //
-// Every queue is a thread that takes its time. Every piece of work names the memory that it reads and writes, so that what no
-// mark orders is reported whatever happened this time, and every use of an arena is checked against the lifetimes of the plan.
+// Every queue is a thread with random delays. Every piece of work names the memory that it reads and writes, so that accesses not
+// ordered by a mark are reported however this run went, and every use of an arena is checked against the lifetimes of the plan.
 //
 //   auto simulation = std::make_shared<Simulation>(SimulationOptions{.seed = 7});
 //   auto machine = std::make_shared<SimulatedMachine>(simulation, 0);
 //   ... a replica on the machine, steps ...
 //   for (const testkit::Violation& violation : simulation->violations()) ADD_FAILURE() << describe(violation);
 //
-// Machines of one simulation see each other's memory and marks, as the devices of one process do. Kinds of violation:
+// Machines of one simulation share memory and marks, like the devices of one process. Kinds of violation:
 //   "missing wait"              two pieces of work touch the same bytes, one writes, and no mark, queue or host orders them
 //   "buffer reused in flight"   the host touches pinned memory that a queue may still use, or its bytes changed under a copy_in
-//   "released in flight"        the same for memory that is given back
-//   "wrong lifetime"            work in an arena that does not lie in one tensor alive at its time, or tensors that collide
-//   "read before written"       work reads a tensor that was not written in its present life
-//   "illegal address"           memory that is not the device's, or was released, or ends before the work does; the work fails
+//   "released in flight"        the same for released memory
+//   "wrong lifetime"            work in an arena outside a tensor alive at its time, or tensors that collide
+//   "read before written"       work reads a tensor that was not written in its current life
+//   "illegal address"           memory that is not the device's, was released, or is too short; the work fails
 //   "written out of bounds"     the bytes around an allocation have changed (seen by finish() and release)
-//   "inside a recording"        what a recording cannot hold: a wait for outside, a plain mark, memory that is not pinned, and
-//                               what the recording thread may not ask the device for meanwhile
-//   "two threads in a queue"    a queue is given work by two threads at a time
+//   "inside a recording"        calls that a recording cannot contain: a wait for outside, a plain mark, memory that is not pinned,
+//                               and device calls that the recording thread may not make meanwhile
+//   "two threads in a queue"    two threads submit to a queue at the same time
 // Violation::operation.step is the running number of the piece of work within the simulation.
 //
-// What host threads learn from Mark::then counts for what the callback itself tells host_access(), and for nothing else: it
-// cannot be told to whom a callback passes it on. A callback that gives a buffer back takes it over first, by host_access(...,
-// true).
+// The order established by Mark::then counts only for the callback's own calls of host_access(): whom a callback notifies is
+// unknown. A callback that returns a buffer must take it over first, by host_access(..., true).
 #pragma once
 
 #include <cstddef>
@@ -47,7 +46,7 @@ class SimulatedMachine : public Machine {
   ~SimulatedMachine() override;
 
   Simulation& simulation() { return *simulation_; }
-  std::vector<std::string> warnings() const;  // of choosing plans
+  std::vector<std::string> warnings() const;  // about choosing plans
   std::vector<testkit::Violation> violations() const { return simulation_->violations(); }
 
   const DeviceInfo& info() const override { return info_; }
@@ -59,7 +58,7 @@ class SimulatedMachine : public Machine {
   bool reaches(const void* memory) override;
 
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
-  // There is nothing to choose, so what is chosen is a name: SimulationOptions::engine, unless one was saved.
+  // There is no real choice, so the choice is a name: SimulationOptions::engine, unless one was saved.
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;
@@ -74,7 +73,7 @@ class SimulatedMachine : public Machine {
 
  private:
   [[noreturn]] void out_of_memory(std::size_t bytes, const std::string& what) const;
-  std::size_t used() const;
+  std::size_t used(bool on_host = false) const;
   void release(std::byte* memory, const char* call) noexcept;
 
   void choose(const std::string& shape, const PlanChoice& how);

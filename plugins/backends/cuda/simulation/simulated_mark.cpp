@@ -18,7 +18,7 @@ void SimulatedMark::set(Ref<RecordedEvent> event) {
 }
 
 void SimulatedMark::keep_time() {
-  event()->then([seconds = seconds_] {
+  event()->then([seconds = seconds_](const Error*) {
     *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   });
 }
@@ -35,14 +35,15 @@ void SimulatedMark::wait() const {
   if (const Ref<RecordedEvent> now = event()) now->wait();
 }
 
-void SimulatedMark::then(std::function<void()> done) {
+void SimulatedMark::then(Callback done) {
   simulation_->refuse_in_recording("Mark::then");
   const Ref<RecordedEvent> now = event();
-  if (simulation_->strikes(Count::callbacks, simulation_->options().call_back_early) || !now) return done();
-  now->then([simulation = simulation_, stream = callback_stream_, clock = now->clock(), call = std::move(done)] {
-    const CallbackScope scope(simulation->checker(), stream, clock);
-    call();
-  });
+  if (simulation_->strikes(Count::callbacks, simulation_->options().call_back_early) || !now) return done(nullptr);
+  now->then(
+      [simulation = simulation_, stream = callback_stream_, clock = now->clock(), call = std::move(done)](const Error* failure) {
+        const CallbackScope scope(simulation->checker(), stream, clock);
+        call(failure);
+      });
 }
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// Marks: events of testkit's kind that know which simulation they belong to.
+// Marks: testkit events that refer to their simulation.
 #pragma once
 
 #include <atomic>
@@ -12,21 +12,20 @@
 
 namespace millrace::cuda {
 
-// A point in a queue's work. One made in a recording stands for that point of the latest launch, and is complete before the
-// first.
+// A point in a queue's work. One in a recording refers to that point of the latest launch, and is complete before the first.
 class SimulatedMark : public Event {
  public:
-  // callback_stream: of the queue that it is made in, on which the checker counts what callbacks do.
+  // callback_stream: the queue's stream to which the checker attributes callbacks.
   SimulatedMark(std::shared_ptr<Simulation> simulation, int callback_stream, Ref<testkit::RecordedEvent> event)
       : simulation_(std::move(simulation)), callback_stream_(callback_stream), event_(std::move(event)) {}
 
   bool complete() const override;
   void wait() const override;
-  void then(std::function<void()> done) override;
+  void then(Callback done) override;
 
   Simulation& simulation() const { return *simulation_; }
   Ref<testkit::RecordedEvent> event() const;  // null: not launched yet
-  void keep_time();                           // from now on seconds() says when it became complete
+  void keep_time();                           // from now on seconds() returns when it completed
   double seconds() const { return *seconds_; }
   void set(Ref<testkit::RecordedEvent> event);
 

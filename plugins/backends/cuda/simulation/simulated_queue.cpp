@@ -23,7 +23,7 @@ SimulatedQueue::OneThread::~OneThread() {
   if (alone_) queue_.busy_.clear();
 }
 
-// Delays are this class's own: a sleep before every piece of work would make thousands of steps last for ever.
+// This class has its own delays: a sleep before every piece of work would make thousands of steps take forever.
 SimulatedQueue::SimulatedQueue(std::shared_ptr<Simulation> simulation, int machine, const std::string& name)
     : simulation_(std::move(simulation)),
       machine_(machine),
@@ -55,7 +55,7 @@ void SimulatedQueue::delay() {
 
 // ---- Copies and library work ----
 
-// Memory that is not pinned is read before the call returns, as CUDA does. A recording would read it at every launch instead.
+// Memory that is not pinned is read before the call returns, as in CUDA. A recording would read it at every launch instead.
 void SimulatedQueue::copy_in(void* device, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
   const auto write = Named{device, bytes, true, false};
@@ -96,6 +96,7 @@ void SimulatedQueue::run(const LibraryRun& work) {
 
 void SimulatedQueue::submit(const char* name, const std::vector<Named>& memory, std::function<void()> body, bool reads_host) {
   const OneThread alone(*this);
+  simulation_->begin_call(machine_, name_ + "." + name);
   Work work{name_ + "." + name, {}, std::move(body), reads_host};
   for (const Named& named : memory)
     if (named.bytes > 0 && !resolve(work, named)) break;
@@ -112,7 +113,7 @@ bool SimulatedQueue::resolve(Work& work, const Named& named) {
   touch.memory = simulation_->allocations().find(named.memory);
   touch.write = named.write;
   if (!touch.memory) {
-    if (named.on_host) return true;  // memory of the program's own
+    if (named.on_host) return true;  // the program's own memory
     report_illegal(work, fmt::format("{} bytes at {} are not memory of a device", named.bytes, named.memory));
     return false;
   }
@@ -154,7 +155,7 @@ void SimulatedQueue::place(const Work& work, Touch& touch) {
                   touch.end - begin, touch.arena->name, when, tensors_near(*touch.arena, touch.begin, touch.end)));
 }
 
-// ---- From a piece of work to its being done ----
+// ---- From a piece of work to its completion ----
 
 void SimulatedQueue::perform(Work work) {
   const std::uint64_t number = simulation_->next(Count::operations);
@@ -200,17 +201,19 @@ void SimulatedQueue::execute(const Work& work, std::uint64_t number, const std::
     if (simulation_->options().computes) work.body();
     if (!simulation_->options().garble.empty() && work.name.ends_with("." + simulation_->options().garble)) garble(work);
   } catch (...) {
-    simulation_->fail_work(std::current_exception());
+    simulation_->fail_work(current_error());
   }
 }
 
 // ---- Marks ----
 
 Ref<RecordedEvent> SimulatedQueue::record() {
+  simulation_->begin_call(machine_, name_ + ".mark");
   auto event = make_ref<RecordedEvent>(simulation_->checker(), simulation_->checker().now(stream_));
   tasks_.submit_always([this, event] {
     if (!simulation_->failed()) delay();
-    event->signal();
+    const std::optional<Error> failure = simulation_->failure();
+    event->signal(failure ? &*failure : nullptr);
   });
   return event;
 }
@@ -227,7 +230,7 @@ Ref<Mark> SimulatedQueue::timed_mark() {
   if (recording_) simulation_->report("inside a recording", name_ + ".timed_mark", "it would be set once, not by each launch");
   auto mark = make_ref<SimulatedMark>(simulation_, callback_stream_, record());
   mark->keep_time();
-  mark->set(record());  // complete only when the time is known: callbacks of the first come after its completion
+  mark->set(record());  // complete only when the time is known: the first one's callbacks come after its completion
   return mark;
 }
 
@@ -236,8 +239,15 @@ void SimulatedQueue::wait(const Ref<Event>& mark) {
   if (!mark || simulation_->strikes(Count::waits, simulation_->options().leave_out_wait)) return;
   if (recording_) return wait_in_recording(mark);
   const auto* ours = dynamic_cast<const SimulatedMark*>(mark.get());
+  simulation_->begin_call(machine_, name_ + ".wait");
   if (ours == nullptr || &ours->simulation() != simulation_.get()) {
-    tasks_.submit_always([mark] { mark->wait(); });
+    tasks_.submit_always([this, mark] {
+      try {
+        mark->wait();
+      } catch (...) {  // of another device: what comes here would compute with what was not written
+        simulation_->fail_work(current_error());
+      }
+    });
   } else if (const Ref<RecordedEvent> event = ours->event()) {
     simulation_->checker().wait(stream_, event->clock());
     tasks_.submit_always([event] { event->wait_as_device(); });

@@ -1,4 +1,4 @@
-// A queue of the simulated machine: checks each piece of work when it is submitted, and does it later on a thread of its own.
+// A queue of the simulated machine: checks each piece of work when it is submitted, and executes it later on its own thread.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace millrace::cuda {
 
-// A piece of work: what it touches, and how it is done.
+// A piece of work: the memory it touches, and its function.
 struct Work {
   std::string name;
   std::vector<Touch> touches;
@@ -26,7 +26,7 @@ struct Work {
   bool reads_host = false;  // pinned memory, whose bytes must stay
 };
 
-// What was submitted between begin and end, in order.
+// The work submitted between begin and end, in order.
 class SimulatedRecording : public Recording {
  public:
   struct SetTime {
@@ -34,7 +34,7 @@ class SimulatedRecording : public Recording {
     int time = 0;
   };
   std::vector<std::variant<Work, SetTime, Ref<SimulatedMark>>> steps;
-  std::map<Declaration, int> times;  // while it is made: where each arena has come to
+  std::map<Declaration, int> times;  // during recording: the current time of each arena
   std::thread::id thread = std::this_thread::get_id();
 };
 
@@ -63,10 +63,10 @@ class SimulatedQueue : public Queue {
 
   void set_time(const Declaration& arena, int time);
   int machine() const { return machine_; }
-  void drain();  // until all is done; the host knows it then
+  void drain();  // waits until all work is complete; the host is ordered after it
 
  private:
-  // One at a time may be inside of a queue's calls; a second one is reported.
+  // Only one thread at a time may be inside a queue's calls; a second one is reported.
   class OneThread {
    public:
     explicit OneThread(SimulatedQueue& queue);
@@ -78,7 +78,7 @@ class SimulatedQueue : public Queue {
     SimulatedQueue& queue_;
     const bool alone_;
   };
-  struct Named {  // memory as a kernel names it
+  struct Named {  // memory as named by a kernel
     const void* memory = nullptr;
     std::size_t bytes = 0;
     bool write = false;
@@ -101,9 +101,9 @@ class SimulatedQueue : public Queue {
   const std::string name_;
   const int stream_, callback_stream_;
   std::atomic_flag busy_;
-  std::unique_ptr<SimulatedRecording> recording_;  // the one being made
-  std::mt19937_64 random_;                         // of the queue's thread
-  testkit::TaskQueue tasks_;                       // last: its thread uses the rest
+  std::unique_ptr<SimulatedRecording> recording_;  // the current one
+  std::mt19937_64 random_;                         // used by the queue's thread
+  testkit::TaskQueue tasks_;                       // last: its thread uses the other members
 };
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// What a queue records, and how it is launched.
+// A queue's recordings, and their launches.
 #include "millrace/error.h"
 #include "simulation/simulated_queue.h"
 
@@ -40,13 +40,13 @@ std::unique_ptr<Recording> SimulatedQueue::end_recording() {
   return std::move(recording_);
 }
 
-// An arena belongs to the plan that the recording was made under, also when another one was declared meanwhile: then what that
-// one left there is gone.
+// An arena belongs to the plan in force at recording, even if another one was declared since: then that one's contents are gone.
 void SimulatedQueue::launch(Recording& recording) {
   const OneThread alone(*this);
   auto* ours = dynamic_cast<SimulatedRecording*>(&recording);
   if (ours == nullptr) fail(ErrorKind::device, "{}: the recording is not of this machine", name_);
   if (recording_) fail(ErrorKind::device, "{}: a recording cannot launch another", name_);
+  simulation_->begin_call(machine_, name_ + ".launch");
   for (const auto& step : ours->steps) std::visit([this](const auto& each) { restore(*simulation_, each); }, step);
   for (auto& step : ours->steps) {
     if (const auto* work = std::get_if<Work>(&step)) {
@@ -59,7 +59,7 @@ void SimulatedQueue::launch(Recording& recording) {
   }
 }
 
-// Its memory may have been given back since it was recorded.
+// Its memory may have been released since the recording.
 Work SimulatedQueue::still_legal(Work work) {
   for (const Touch& touch : work.touches) {
     if (simulation_->allocations().holds(*touch.memory)) continue;

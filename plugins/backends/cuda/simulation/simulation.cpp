@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kHostAccess = "host access";
 constexpr const char* kRelease = "release";
 
-// The checker has one word for everything that is out of order.
+// The checker uses one kind for everything out of order.
 std::string kind_of(const Violation& violation) {
   if (violation.kind != "missing wait") return violation.kind;
   if (violation.operation.name == kHostAccess) return "buffer reused in flight";
@@ -121,7 +121,7 @@ void Simulation::declare_arena(const std::byte* arena, std::vector<ArenaTensor> 
   arenas_.declare(known_declaration(declared));
 }
 
-// A recording knows the declaration that was in force when it was made: an equal one is the same one.
+// A recording refers to the declaration in force at its creation: equal ones are identical.
 Declaration Simulation::known_declaration(const Declaration& declared) {
   for (const Declaration& known : declarations_) {
     if (known->memory == declared->memory && known->begin == declared->begin && known->tensors == declared->tensors) return known;
@@ -189,7 +189,7 @@ void Simulation::touch_as_host(HostUse use, const Touch& touch) {
   const char* operation = use == HostUse::access ? kHostAccess : kRelease;
   const Clock clock = checker_.submit(stream, {operation, count(Count::operations), -1, -1},
                                       {{touch.memory->name(), touch.begin, touch.end, touch.write}});
-  // The host has done this by the time it goes on, but other threads do not learn what a callback knew before.
+  // The host has done this before it continues, but other threads are not ordered after a callback's earlier knowledge.
   Clock own(static_cast<std::size_t>(stream) + 1, 0);
   own.back() = clock[static_cast<std::size_t>(stream)];
   checker_.seen_by_host(own);
@@ -206,15 +206,27 @@ void Simulation::check_guards(const Allocation& memory) {
 
 // ---- Failure ----
 
-void Simulation::fail_work(std::exception_ptr error) {
+void Simulation::fail_work(const Error& error) {
   const std::scoped_lock lock(failure_mutex_);
-  if (!failure_) failure_ = std::move(error);
+  if (!failure_) failure_ = error;
   failed_ = true;
 }
 
-void Simulation::throw_failure() const {
+std::optional<Error> Simulation::failure() const {
   const std::scoped_lock lock(failure_mutex_);
-  if (failure_) std::rethrow_exception(failure_);
+  return failure_;
+}
+
+void Simulation::throw_failure() const {
+  if (const std::optional<Error> error = failure()) throw Error(*error);
+}
+
+void Simulation::begin_call(int machine, const std::string& call) {
+  const std::uint64_t number = next(Count::calls);
+  if (options_.fail_call == 0) return;
+  if (number == options_.fail_call)
+    fail_work(Error(ErrorKind::device, fmt::format("cuda:{}: {} (call {}) failed", machine, call, number)));
+  throw_failure();
 }
 
 // ---- Queues ----

@@ -14,12 +14,12 @@
 
 namespace millrace::cuda {
 
-// Holds a queue up until it is opened.
+// Blocks a queue until it is opened.
 class Gate : public Event {
  public:
   bool complete() const override { return open_; }
   void wait() const override { open_.wait(false); }
-  void then(std::function<void()> done) override { done(); }
+  void then(Callback done) override { done(nullptr); }
   void open() {
     open_ = true;
     open_.notify_all();

@@ -18,8 +18,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint32_t kNever = Group::kFirstFree + 31;  // a channel on which nobody sends: to wait on it is to wait for a loss
-// For all processes to come to the end: rank 0's observers take their time. Of a run that has failed some may never come.
+constexpr std::uint32_t kNever = Group::kFirstFree + 31;  // a channel without a sender: waiting on it is waiting for a loss
+// Time for all processes to reach the end: rank 0's observers may be slow. After a failure some may never arrive.
 constexpr std::chrono::seconds kEnd{60}, kEndOfFailed{2};
 
 void check(int code, const char* call) {
@@ -30,7 +30,7 @@ void check(int code, const char* call) {
   fail(ErrorKind::peer, "{} failed: {}", call, text);
 }
 
-// Knows when the run has lost a process, for which MPI would wait for ever.
+// Detects that the run has lost a process, for which MPI would wait forever.
 class LossWatch {
  public:
   explicit LossWatch(Group& group)
@@ -57,7 +57,7 @@ class LossWatch {
   std::thread thread_;
 };
 
-// Polls at first without a pause, since fast networks answer within microseconds.
+// Polls without a pause at first, because fast networks respond within microseconds.
 class Patience {
  public:
   void wait() {
@@ -71,8 +71,8 @@ class Patience {
   int polls_ = 0;
 };
 
-// For exchanges in which each process sends to all others and then receives from them in order of rank. Many MPIs send a large
-// message only while its sender is in a call: after the last receive() all sends are completed.
+// For exchanges in which each process sends to all others, then receives from them in order of rank. Many MPIs send a large
+// message only while its sender is in a call: the last receive() completes all sends.
 class MpiGroup final : public Group {
  public:
   explicit MpiGroup(Group& group) : group_(group), watch_(group) {
@@ -80,7 +80,7 @@ class MpiGroup final : public Group {
       start();
     } catch (...) {
       const Error error = current_error();
-      group.leave(&error);  // for which the watch waits
+      group.leave(&error);  // ends the watch's wait
       throw Error(error);
     }
   }
@@ -90,7 +90,7 @@ class MpiGroup final : public Group {
   int size() const override { return group_.size(); }
   void send(int to, std::uint32_t channel, std::span<const std::byte> bytes) override;
   void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) override;
-  void leave(const Error*) noexcept override {}  // the run's group does that
+  void leave(const Error*) noexcept override {}  // done by the run's group
 
  private:
   struct Sending {
@@ -106,11 +106,11 @@ class MpiGroup final : public Group {
   Group& group_;
   const LossWatch watch_;
   MPI_Comm world_ = MPI_COMM_NULL;
-  std::vector<int> ranks_;              // in MPI, by rank of the run
-  std::list<Sending> sending_, spare_;  // MPI reads the bytes until it says that they are sent
+  std::vector<int> ranks_;              // MPI ranks by rank of the run
+  std::list<Sending> sending_, spare_;  // MPI reads the bytes until the send completes
 };
 
-// All processes find the same, since they tell each other before any of them waits in MPI.
+// All processes get the same result, because they exchange it before any of them waits in MPI.
 void MpiGroup::start() {
   int is_there = 0, provided = 0, size = 0, mine = -1;
   MPI_Finalized(&is_there);
@@ -137,7 +137,7 @@ void MpiGroup::start() {
   MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
 }
 
-// MPI_Finalize waits for all processes. Where one is gone, it is left out.
+// MPI_Finalize waits for all processes; skipped if one is lost.
 void MpiGroup::end(std::chrono::seconds limit) noexcept {
   MPI_Request all_here = MPI_REQUEST_NULL;
   if (world_ == MPI_COMM_NULL || MPI_Ibarrier(world_, &all_here) != MPI_SUCCESS) return;
@@ -174,7 +174,7 @@ void MpiGroup::send(int to, std::uint32_t channel, std::span<const std::byte> by
         "MPI_Isend");
 }
 
-// Polls, and throws where the run has lost a process.
+// Polls, and throws if the run has lost a process.
 void MpiGroup::await(const std::function<bool()>& is_done) {
   Patience patience;
   while (!is_done()) {

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::size_t kLanes = 16;
 
-// body(lanes, first) for every sixteen elements of an array; the last may be fewer.
+// Calls body(lanes, first) for every sixteen elements of an array; the last may be fewer.
 template <class Body>
 void for_each_vector(std::size_t elements, const Body& body) {
   const auto whole = static_cast<std::int64_t>(elements / kLanes);

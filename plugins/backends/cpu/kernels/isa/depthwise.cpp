@@ -1,6 +1,6 @@
-// Depthwise convolution: each channel with a window of its own. The rows that a window covers lie in a ring of padded float32
-// rows in the nearest cache, whatever the map's type and layout. From there a tile of output pixels, or the sums of a window's
-// row, are computed in registers; each pixel is read once for a whole row of the window.
+// Depthwise convolution: each channel has its own window. The rows that a window covers are in a ring of padded float32 rows in
+// the nearest cache, for any type and layout of the map. From there a tile of output pixels, or the sums of a window's row, are
+// computed in registers; each pixel is read once for a whole row of the window.
 #include "kernels/isa/depthwise.h"
 #include "kernels/isa/team_memory.h"
 #include "kernels/isa/traverse.h"
@@ -9,10 +9,10 @@ namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 constexpr std::int64_t kRing = 8;    // rows; a window has at most 7
-constexpr std::int64_t kMargin = 7;  // zeros in front of a row and after it, pixels
+constexpr std::int64_t kMargin = 7;  // pixels of zeros before and after a row
 constexpr std::int64_t kLanes = Map::kLanes;
 
-// Asks for the next row too: the processor does not foresee the large steps of channels last.
+// Prefetches the next row: the processor does not predict the large strides of channels last.
 template <class T, class Lanes>
 void load_row(const Map map, const T* from, float* to, Lanes lanes) {
   for (std::int64_t w = 0; w < map.width; ++w) {
@@ -21,13 +21,13 @@ void load_row(const Map map, const T* from, float* to, Lanes lanes) {
   }
 }
 
-// Rows of one plane as float32; the last kRing of those that were asked for.
+// Rows of one plane as float32; the last kRing requested ones.
 template <class T, class Lanes>
 class Rows {
  public:
   Rows(const Map& map, std::int64_t n, std::int64_t block, float* memory, Lanes lanes)
       : map_(map), plane_(at<T>(map, n, block, 0)), memory_(memory), lanes_(lanes) {}
-  // Reads all rows up to `last`. REQUIRES: later calls do not ask for less.
+  // Reads all rows up to `last`. REQUIRES: later calls do not request fewer.
   void read(std::int64_t last) {
     if (last >= map_.height) last = map_.height - 1;
     for (; next_ <= last; ++next_) load_row(map_, plane_ + next_ * map_.width * map_.stride_pixel, row(next_), lanes_);
@@ -45,21 +45,21 @@ class Rows {
   std::int64_t next_ = 0;
 };
 
-// The output columns q, q + step, q + 2 step, ...: each is a sum over `taps` neighbours in a row, the first of them at
-// column stride * i + start for the i-th. Their weights lie from `first` in a row of arranged weights.
+// The output columns q, q + step, q + 2 step, ...: each is a sum over `taps` neighbours in a row, the first of them at column
+// stride * i + start for the i-th. Their weights begin at `first` in a row of arranged weights.
 struct Columns {
   std::int64_t count, step, start, first;
   int taps;
   RowKernel* kernel;
 };
 
-// What an output row reads: row input_row + m * input_step for its weights' row first + m * step, m = 0, 1, ...
+// The inputs of an output row: row input_row + m * input_step for its weights' row first + m * step, m = 0, 1, ...
 struct Taps {
   std::int64_t first, step, input_row, input_step;
 };
 
-// Both directions are convolutions. Forward has one phase of columns. Backward with a stride has as many: the columns whose
-// pixels met the same columns of the window; in each the window's columns are mirrored.
+// Both directions are convolutions. Forward has one phase of columns. Backward has as many as its stride: each holds the columns
+// that met the same columns of the window, mirrored.
 struct Plan {
   PoolWindow window;
   bool backward;
@@ -89,7 +89,7 @@ struct Plan {
       arranged += taps;
     }
   }
-  // Where in its arranged row the weight of column k is.
+  // Index of column k's weight in its arranged row.
   std::int64_t place(std::int64_t k) const {
     if (!backward) return k;
     const std::int64_t q = ((k - window.left) % phases + phases) % phases;
@@ -170,7 +170,7 @@ void convolve(const Plan& plan, const Map& in, const void* weights, const float*
   });
 }
 
-// Adds what one sample gives to the gradient of a block's window.
+// Adds one sample's contribution to the gradient of a block's window.
 template <class T, class Lanes>
 void correlate_plane(const PoolWindow window, const Map x, const Map dy, std::int64_t n, std::int64_t block, float* memory,
                      float* d_weights, Lanes lanes) {
@@ -198,8 +198,8 @@ void depthwise_backward_data(const PoolWindow& window, const Map& dy, const void
   convolve(Plan(window, true, dx), dy, weights, nullptr, false, dx);
 }
 
-// Samples are cut into slices, as many as make a hundred items with the blocks of channels, and the slices' sums are added in
-// order.
+// Samples are divided into slices, so that there are a hundred items with the blocks of channels, and the slices' sums are added
+// in order.
 void depthwise_backward_weights(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights) {
   constexpr std::int64_t kItems = 128;
   const std::int64_t blocks = x.blocks(), most = (kItems + blocks - 1) / blocks, slices = x.n < most ? x.n : most;

@@ -1,12 +1,12 @@
-// The loops of depthwise convolution that hold their sums in registers, for each number of neighbours in a row (1, 2, 3, 4, 5,
-// 7). All rows are float32, 16 channels a pixel, aligned to 64 bytes; what lies outside the image is zero in them.
+// The loops of depthwise convolution with sums in registers, for each number of neighbours in a row (1, 2, 3, 4, 5, 7). All rows
+// are float32, 16 channels per pixel, aligned to 64 bytes, and zero outside the image.
 #pragma once
 
 #include "kernels/isa/lanes.h"
 
 namespace millrace::cpu::MILLRACE_ISA {
 
-// A row of pixels and the row of weights that it is multiplied with.
+// A row of pixels and the row of weights that multiplies it.
 struct WindowRow {
   const float* pixels;
   const float* weights;
@@ -14,7 +14,7 @@ struct WindowRow {
 struct WindowRows {
   const WindowRow* rows;
   int count;
-  std::int64_t start, first;  // floats: of the first pixel and of the first weight in their rows
+  std::int64_t start, first;  // in floats: offsets of the first pixel and of the first weight in their rows
 };
 
 // sums[i] = sum of pixels[stride * i + k] * weights[k] over rows and neighbours k, for i < count. Reads and writes up to 3 sums

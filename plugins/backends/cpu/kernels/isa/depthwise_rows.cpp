@@ -3,8 +3,8 @@
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
-// One register. The compiler keeps arrays of them in registers when all their indices are constants, so loops over them are
-// unrolled, and a pass goes over half the lanes where a register holds no more.
+// One register. The compiler keeps arrays of them in registers if all their indices are constants, so loops over them are
+// unrolled, and a pass covers half the lanes if a register is half as wide.
 #ifdef __AVX512F__
 constexpr int kWidth = 16, kTile = 14;
 #else
@@ -16,7 +16,7 @@ constexpr int kLanes = 16, kMostUnrolled = 64;
 MILLRACE_INLINE Register get(const float* p) { return *reinterpret_cast<const Register*>(p); }
 MILLRACE_INLINE void put(float* p, Register value) { *reinterpret_cast<Register*>(p) = value; }
 
-// `Tile` neighbouring sums, of the lanes from `lane` on; `begin` as rows.start.
+// `Tile` neighbouring sums, for the lanes from `lane` on; `begin` as rows.start.
 template <int Taps, int Stride, int Tile>
 MILLRACE_INLINE void convolve_tile(const WindowRows& rows, std::int64_t begin, int lane, float* sums) {
   Register sum[Tile] = {};
@@ -53,7 +53,7 @@ void convolve_row(const WindowRows& rows, std::int64_t count, float* sums) {
   if (count > i) tile.template operator()<4>();
 }
 
-// Sums of few neighbours are made in several parts: an addition waits for the one before it.
+// Sums of few neighbours are computed in several parts, because an addition waits for the one before.
 template <int Taps>
 constexpr int kParts = Taps == 3                   ? 3
                        : kWidth == 16 || Taps == 5 ? 2

@@ -17,7 +17,7 @@ MILLRACE_INLINE void map_run(const Map& a, const Map& b, const Map& y, const Run
   for (std::int64_t i = 0; i < count; ++i) lanes.put(to[i], f(lanes.get(left[i]), lanes.get(right[i])));
 }
 
-// The sum over a run of dy * slope(x); writes the terms to dx when there is one.
+// The sum over a run of dy * slope(x); also writes the terms if dx is set.
 template <class T, class A, class Lanes>
 v16 activation_sum(const Map& x, const Map& dy, const Map* dx, const Run& run, Lanes lanes) {
   const A activation;
@@ -39,7 +39,7 @@ v16 activation_sum(const Map& x, const Map& dy, const Map* dx, const Run& run, L
 
 }  // namespace
 
-// Padding channels stay zero through flat passes, as every function here keeps zeros.
+// Padding channels stay zero in flat passes, since every function here maps zero to zero.
 void activate(Activation kind, const Map& from, const Map& to) {
   Map x = from, y = to;
   flatten(x, y);

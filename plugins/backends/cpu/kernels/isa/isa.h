@@ -1,6 +1,6 @@
-// What is compiled once for each instruction set. MILLRACE_ISA is the namespace; the build gives it, with the compiler's flags.
-// The sources here use nothing of the standard library that could be instantiated: a function template compiled with AVX-512
-// must never be the copy that the linker keeps for everybody.
+// Compiled once per instruction set. MILLRACE_ISA is the namespace, set by the build with the compiler's flags. These sources use
+// nothing of the standard library that could be instantiated: the linker must never keep a function template compiled with
+// AVX-512 for all callers.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ double* scratch(std::size_t count);
 
 namespace avx2 {
 extern const Kernels kTable;
-extern const WinogradKernels kWinograd;  // of float32
+extern const WinogradKernels kWinograd;  // for float32
 }  // namespace avx2
 namespace avx512 {
 extern const Kernels kTable;
-extern const WinogradKernels kWinograd;  // of float32
+extern const WinogradKernels kWinograd;  // for float32
 }  // namespace avx512
 namespace avx512_bf16 {
 extern const Kernels kTable;
-extern const WinogradKernels kWinograd;  // of bf16
+extern const WinogradKernels kWinograd;  // for bf16
 }  // namespace avx512_bf16
 
 namespace MILLRACE_ISA {

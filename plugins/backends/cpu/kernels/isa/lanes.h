@@ -1,4 +1,4 @@
-// Sixteen float lanes: the one vector type that all kernels are written in. AVX-512 holds it in one register, AVX2 in two.
+// Sixteen float lanes: the vector type of all kernels. AVX-512 holds it in one register, AVX2 in two.
 #pragma once
 
 #include <immintrin.h>
@@ -29,8 +29,8 @@ MILLRACE_INLINE v16 splat(float value) { return value - v16{}; }
 MILLRACE_INLINE v16 load(const float* p) { return *reinterpret_cast<const loose_v16*>(p); }
 MILLRACE_INLINE void store(float* p, v16 value) { *reinterpret_cast<loose_v16*>(p) = value; }
 
-// Conversions between widths, with the instructions that exist for it: __builtin_convertvector of GCC 12 takes vectors apart. The
-// full masks are there because the plain forms make GCC 12 warn of an uninitialised operand.
+// Conversions between widths with dedicated instructions: __builtin_convertvector of GCC 12 takes vectors apart. Full masks avoid
+// GCC 12's warning about an uninitialised operand in the plain forms.
 union Halves {
   v16 whole;
   __m256 half[2];
@@ -58,7 +58,7 @@ MILLRACE_INLINE h16 low_halves(u16 words) {  // REQUIRES: words < 65536
   return reinterpret_cast<h16>(_mm256_permute4x64_epi64(mixed, 0xd8));
 #endif
 }
-MILLRACE_INLINE h16 narrow(v16 value) {  // to nearest, ties to even, NaN stays NaN: as to_bf16() in tensor.h
+MILLRACE_INLINE h16 narrow(v16 value) {  // to nearest, ties to even, NaN stays NaN: same as to_bf16() in tensor.h
 #ifdef __AVX512BF16__
   return reinterpret_cast<h16>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(value)));
 #else
@@ -124,7 +124,7 @@ MILLRACE_INLINE void store_some(std::uint16_t* p, v16 value, int lanes) {
 }
 #endif
 
-// How a run reads and writes: whole blocks, or the last block of a channel count that is no multiple of 16.
+// Access to a run: whole blocks, or the last block of a channel count that is not a multiple of 16.
 struct Whole {
   template <class T>
   MILLRACE_INLINE v16 get(const T* p) const {
@@ -137,7 +137,7 @@ struct Whole {
 };
 struct Part {
   int lanes;
-  bool padded;  // what is written has 16 lanes in memory; the others become zero
+  bool padded;  // the target has 16 lanes in memory; the unused ones become zero
   i16 mask = lanes_below(lanes);
   template <class T>
   MILLRACE_INLINE v16 get(const T* p) const {
@@ -186,7 +186,7 @@ struct Piecewise {
   }
 };
 
-// Activations: value(x), and slope(x) = derivative at x. Made before a loop, so that tables stay in registers.
+// Activations: value(x), and slope(x) = derivative at x. Created before a loop, so that tables stay in registers.
 struct Identity {
   MILLRACE_INLINE v16 value(v16 x) const { return x; }
   MILLRACE_INLINE v16 slope(v16) const { return splat(1); }

@@ -17,7 +17,7 @@ MILLRACE_INLINE v16 square_root(v16 value) {
 
 // base^-beta
 MILLRACE_INLINE v16 inverse_power(v16 base, float beta) {
-  if (beta == 0.75F) {  // of most networks that have this layer; powf takes many times as long
+  if (beta == 0.75F) {  // the value in most networks with this layer; powf takes many times as long
     const v16 root = 1.0F / square_root(base);
     return root * square_root(root);
   }
@@ -26,8 +26,7 @@ MILLRACE_INLINE v16 inverse_power(v16 base, float beta) {
   return power;
 }
 
-// The channels of one pixel, as floats in memory of the calling thread. Zeros lie in front of and behind those that windows reach
-// beyond.
+// The channels of one pixel as floats in thread-local memory, with zeros before and after for windows that reach beyond.
 struct Row {
   std::int64_t reach, padded;
   float *squares, *shares, *powers;
@@ -83,8 +82,8 @@ void lrn(const LrnWindow& window, const Map& x, const Map& y) {
   });
 }
 
-// dx_i = dy_i * s_i^-beta - 2 * alpha * beta / size * x_i * sum of dy_j * x_j * s_j^(-beta - 1) over the j whose windows hold i,
-// where s = k + alpha / size * sum of x^2.
+// dx_i = dy_i * s_i^-beta - 2 * alpha * beta / size * x_i * sum of dy_j * x_j * s_j^(-beta - 1) over the j whose windows contain
+// i, where s = k + alpha / size * sum of x^2.
 void lrn_backward(const LrnWindow& window, const Map& x, const Map& dy, const Map& dx) {
   const float factor = window.alpha / static_cast<float>(window.size);
   with_type(x.type, [&]<class T>(Type<T>) {

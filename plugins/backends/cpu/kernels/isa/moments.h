@@ -1,6 +1,6 @@
-// Mean and variance by channel in one pass. Each slice subtracts from its values the mean of its own first run, so that the sum
-// of squares does not cancel, however far from zero the data are; slices are then joined pair by pair in double. Source: Chan,
-// Golub, LeVeque, "Algorithms for computing the sample variance", The American Statistician 37 (1983).
+// Mean and variance by channel in one pass. Each slice subtracts the mean of its first run from its values, so that the sum of
+// squares does not cancel for data far from zero; slices are then merged pairwise in double. Source: Chan, Golub, LeVeque,
+// "Algorithms for computing the sample variance", The American Statistician 37 (1983).
 #pragma once
 
 #include "kernels/isa/traverse.h"
@@ -19,7 +19,7 @@ class Moments {
     for (std::int64_t i = 0; i < kRows * padded_; ++i) partial_[slice * kRows * padded_ + i] = 0;
   }
 
-  // The values of one run. `first`: whether the run belongs to the slice's first tile.
+  // The values of one run. `first`: true if the run belongs to the slice's first tile.
   template <class T, class Lanes>
   MILLRACE_INLINE void add(std::int64_t slice, bool first, const Run& run, const Map& map, Lanes lanes) const {
     double* const shift = partial_ + slice * kRows * padded_ + run.block * Map::kLanes;
@@ -41,7 +41,7 @@ class Moments {
     accumulate(shift + 2 * padded_, squares);
   }
 
-  // Everything that was added, in the order of slices. Slice 0's rows become mean, unused, sum of squared differences.
+  // Merges everything added, in the order of slices. Slice 0's rows become mean, unused, sum of squared differences.
   void finish(std::int64_t channels, float* mean, float* variance) const {
     double *const average = partial_, *const squares = partial_ + 2 * padded_;
     double count = pixels_of(0);

@@ -9,7 +9,7 @@ MILLRACE_INLINE v16 inverse_root(v16 value) {
   return value;
 }
 
-// The figures of sixteen channels.
+// Parameters of sixteen channels.
 struct Channels {
   v16 mean, inverse, scale, shift;
   template <class Arguments>
@@ -41,7 +41,7 @@ void normalise_run(const NormaliseArguments& a, const Run& run, Lanes lanes) {
   }
 }
 
-// What backward reads at a pixel: x_hat, and g = dy * activation'(pre-activation).
+// Backward's input at a pixel: x_hat, and g = dy * activation'(pre-activation).
 template <class T, class A, class Lanes>
 class Reader {
  public:
@@ -63,7 +63,7 @@ class Reader {
   const Channels channel;
 
  private:
-  // Forward's output, its residual, or a map that is not read.
+  // Forward's output, its residual, or an unused map.
   static const Map& other_map(const NormaliseBackwardArguments& a) {
     if (a.y != nullptr && a.activation == Activation::relu) return *a.y;
     return a.residual != nullptr ? *a.residual : a.x;
@@ -98,7 +98,7 @@ void sums_run(const NormaliseBackwardArguments& a, const Run& run, const Map* d_
   sums[1] = scale;
 }
 
-// dx at a pixel, from what pass 1 found.
+// dx at a pixel, from the sums of pass 1.
 struct Sums {
   const float *shift, *scale;
   float share;  // 1 / count

@@ -4,7 +4,7 @@
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
-// The pixels of the window of output pixel (i, j) that lie inside the input.
+// The pixels in the window of output pixel (i, j) that lie inside the input.
 struct Span {
   std::int64_t top, bottom, left, right;
 };
@@ -14,7 +14,7 @@ inline Span inside(const PoolWindow& window, const Map& x, std::int64_t i, std::
   return {row > 0 ? row : 0, bottom < x.height ? bottom : x.height, column > 0 ? column : 0, right < x.width ? right : x.width};
 }
 
-// The largest value of a window and where it is; the first of equal ones, NaN above all.
+// A window's largest value and its position; the first of equal ones, NaN above all.
 struct Largest {
   v16 value;
   i16 where;
@@ -40,7 +40,7 @@ MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const
   return largest;
 }
 
-// Computes a window of Kernel x Kernel pixels that lies inside.
+// Computes a window of Kernel x Kernel pixels that lies inside the input.
 template <int Kernel, class T, class Lanes>
 MILLRACE_INLINE Largest largest_of(const T* corner, std::int64_t row, std::int64_t pixel, Lanes lanes) {
   Largest largest{lanes.get(corner), {}};
@@ -78,8 +78,8 @@ void max_pool_run(const PoolWindow window, const Map x, const Map y, Index* inde
   }
 }
 
-// Backward in the form that gathers, for windows that overlap: each input pixel asks all windows that cover it.
-// part(i, j, k) is what the window of (i, j) gives to its k-th pixel.
+// Gathering backward, for windows that overlap: each input pixel reads all windows that cover it. part(i, j, k): contribution of
+// window (i, j) to its k-th pixel.
 template <class T, class Lanes, class Part>
 MILLRACE_INLINE void gather_run(const PoolWindow window, const Map dx, const Map y, const Run run, Lanes lanes,
                                 const Part& part) {

@@ -7,7 +7,7 @@ namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 #if defined(__AVX512BF16__)
-// The type of the first maps among a kernel's arguments.
+// The type of the first map among a kernel's arguments.
 DataType type_of(const Map& map, const auto&...) { return map.type; }
 DataType type_of(const NormaliseArguments& arguments, const auto&...) { return arguments.x.type; }
 DataType type_of(const NormaliseBackwardArguments& arguments, const auto&...) { return arguments.x.type; }

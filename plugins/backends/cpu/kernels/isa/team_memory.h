@@ -7,7 +7,7 @@
 
 namespace millrace::cpu::MILLRACE_ISA {
 
-// Parts of the calling thread's scratch(): one that the whole team shares, and one for each of its threads.
+// Parts of the calling thread's scratch(): one shared by the whole team, and one for each of its threads.
 class TeamMemory {
  public:
   TeamMemory(std::int64_t shared, std::int64_t each)

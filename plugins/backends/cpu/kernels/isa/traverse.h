@@ -1,6 +1,6 @@
-// How kernels walk over maps: in runs, which are neighbouring pixels of one block of 16 channels of one sample; a tile is the
-// runs of all blocks over the same pixels. Tiles are shared out over the team. Sums go over a fixed number of slices of tiles, so
-// that they do not depend on the size of the team.
+// How kernels traverse maps: in runs, which are neighbouring pixels of one block of 16 channels of one sample; a tile is the runs
+// of all blocks over the same pixels. Tiles are distributed over the team. Sums use a fixed number of slices of tiles, so that
+// they do not depend on the team's size.
 #pragma once
 
 #include "kernels/isa/lanes.h"
@@ -13,7 +13,7 @@ struct Run {
 
 struct Tiling {
   std::int64_t pixels, tile, tiles_per_plane, items, blocks;
-  bool threads;  // whether there is enough work for a team
+  bool threads;  // true if there is enough work for a team
 
   // Tiles are a multiple of `unit` pixels: a row for pooling. Small enough for float sums over a run to stay exact, and in
   // channels last for a tile to stay in the first-level cache between blocks; a pixel may stand for `area` pixels of a larger
@@ -57,8 +57,8 @@ void for_each_slice(const Tiling& tiling, const Body& body) {
   }
 }
 
-// For kernels that know no channels: maps of one layout without gaps, seen as one long run of sixteen channels. False when they
-// are not that.
+// For kernels that do not distinguish channels: gapless maps of one layout, treated as one long run of sixteen channels. Returns
+// false for other maps.
 template <class... Maps>
 bool flatten(Map& first, Maps&... others) {
   [[maybe_unused]] const auto alike = [&](const Map& map) {
@@ -85,8 +85,8 @@ MILLRACE_INLINE T* at(const Map& map, const Run& run) {
   return at<T>(map, run.n, run.block, run.pixel);
 }
 
-// The pixels of a run in one map. Loops keep it, like everything else they need, in a local variable: a vector store may alias
-// whatever is behind a reference, and the compiler would read that again for every pixel.
+// The pixels of a run in one map. Loops keep it, and everything else they need, in a local variable: a vector store may alias
+// anything behind a reference, so the compiler would reload it for every pixel.
 template <class T>
 struct Cursor {
   T* first;
@@ -99,7 +99,7 @@ inline int lanes_of(const Map& map, std::int64_t block) {
   const std::int64_t left = map.channels - block * Map::kLanes;
   return static_cast<int>(left < Map::kLanes ? left : Map::kLanes);
 }
-// A figure by channel; null reads as `otherwise`.
+// A value by channel; null reads as `otherwise`.
 MILLRACE_INLINE v16 channel_values(const float* values, std::int64_t block, int lanes, float otherwise) {
   return values == nullptr ? splat(otherwise) : load_some(values + block * Map::kLanes, lanes);
 }
@@ -118,8 +118,8 @@ template <class T>
 struct Type {
   using type = T;
 };
-// Each instruction set has the types that it earns its time with. bf16 needs AVX-512 in oneDNN too; and where bf16 has
-// instructions of its own, float32 is computed by the kernels for AVX-512 without them (table.cpp).
+// Each instruction set gets only the types that pay there. bf16 needs AVX-512 in oneDNN too; on processors with bf16
+// instructions, float32 uses the AVX-512 kernels without them (table.cpp).
 template <class Body>
 void with_type([[maybe_unused]] DataType type, const Body& body) {
 #if defined(__AVX512BF16__)
@@ -155,7 +155,7 @@ MILLRACE_INLINE void accumulate(double* to, v16 from) {
   }
 }
 
-// Sums over (n, pixels) by channel: body(run, sums) fills K vectors for each run; out[k] gets `channels` figures.
+// Sums over (n, pixels) by channel: body(run, sums) fills K vectors for each run; out[k] receives `channels` values.
 template <int K, class Body>
 void sum_runs(const Map& map, float* const (&out)[K], const Body& body) {
   const Tiling tiling(map);

@@ -1,5 +1,5 @@
-// The backward of a pooling whose windows do not overlap, one output row at a time: each output pixel owns a cell of the input,
-// stride x stride pixels, widened to the edge at the last row and column, and writes all of it once.
+// Backward of a pooling without overlapping windows, one output row at a time: each output pixel owns a cell of the input, stride
+// x stride pixels, extended to the edge at the last row and column, and writes all of it once.
 #pragma once
 
 #include "kernels/isa/traverse.h"
@@ -33,7 +33,7 @@ inline Cell cell_of(const PoolWindow& window, const Map& x, const Map& y, std::i
           j + 1 == y.width || right > x.width ? x.width : right};
 }
 
-// part(k) is what the window's k-th pixel gets. Pixels of the cell that are in no window get zero.
+// part(k): gradient of the window's k-th pixel. Pixels of the cell outside all windows get zero.
 template <class T, class Lanes, class Part>
 MILLRACE_INLINE void write_cell(const PoolWindow& window, const Cell& cell, T* dx, const Map& x, Lanes lanes, const Part& part) {
   for (std::int64_t h = cell.top; h < cell.bottom; ++h) {
@@ -51,7 +51,7 @@ template <int Kernel, class T, class Index, class Lanes, class Value>
 MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i, const Index* index,
                                 Lanes lanes, const Value& value) {
   std::int64_t j = 0;
-  if constexpr (Kernel != 0) {  // cells that are just a window
+  if constexpr (Kernel != 0) {  // cells equal to their windows
     const bool even =
         window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height && (i + 1 < y.height || (i + 1) * Kernel == x.height);
     const std::int64_t plain = !even ? 0 : y.width * Kernel == x.width ? y.width : y.width - 1;
@@ -74,7 +74,7 @@ MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map 
   }
 }
 
-// Calls body with the square kernel's size where it is 2 or 3 and the windows touch, else with 0.
+// Calls body with the square kernel's size if it is 2 or 3 and the windows touch, else with 0.
 template <int Value>
 struct Constant {
   static constexpr int value = Value;

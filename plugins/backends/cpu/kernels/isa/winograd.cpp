@@ -1,12 +1,12 @@
 // Convolution of 3x3 windows by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308): 16 products for 4 pixels
-// where a direct convolution has 36.
+// instead of 36 of a direct convolution.
 //
-// A tile is 2 x 2 pixels of the result, which 4 x 4 pixels of the input reach. With g a window, d an input tile, e an output
+// A tile is 2 x 2 pixels of the result, which depend on 4 x 4 pixels of the input. With g a window, d an input tile, e an output
 // tile:
 //   U = G g G',  V = B' d B,  result = A' (U * V summed over input channels) A
 //   gradient of g = G' (V * A e A' summed over tiles) G
 // All is computed in float32. With instructions for bf16, U, V and A e A' are rounded to bf16 once, and products are summed in
-// float32. So the 16 places of a tile are 16 matrix products.
+// float32. The 16 places of a tile are 16 matrix products.
 #include "kernels/isa/winograd.h"
 
 #include "kernels/isa/team_memory.h"
@@ -15,7 +15,7 @@ namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
 constexpr std::int64_t kLanes = Map::kLanes;
-// So many tiles have their sums in registers: times two blocks of channels in 28 of 32, or times one block in 12 of 16.
+// Tiles with sums in registers: times two blocks of channels in 28 of 32, or times one block in 12 of 16.
 constexpr std::int64_t kRows = kRegisters == 1 ? 14 : 6;
 constexpr int kBlocksAtOnce = kRegisters == 1 ? 2 : 1;
 constexpr std::int64_t kUnit =
@@ -38,8 +38,8 @@ void gather(const WinogradShape& shape, const Map& x, const Place* places, std::
   }
 }
 
-// sums (kRows, 32) of the products of kRows tiles with kBlocks * 16 columns, over all input channels; the columns of a row lie
-// `step` elements after those of the row before.
+// sums (kRows, 32): products of kRows tiles with kBlocks * 16 columns, over all input channels; rows of columns are `step`
+// elements apart.
 template <int kBlocks>
 void multiply_blocks(const Value* a, const Value* b, std::int64_t step, std::int64_t blocks, float* sums) {
   constexpr int kColumns = kBlocks * kRegisters;
@@ -96,7 +96,7 @@ void scatter(const float* sums, const Place* places, std::int64_t count, std::in
   }
 }
 
-// kBlocks * 16 output channels from `block` on, of the unit's tiles.
+// kBlocks * 16 output channels from `block` on, for the unit's tiles.
 template <int kBlocks>
 void compute_panel(const Value* transformed, const Value* weights, std::int64_t in_blocks, const Place* places,
                    std::int64_t count, std::int64_t block, const Finish& finish, float* sums, const Map& y) {
@@ -118,7 +118,7 @@ void transform_weights(const WinogradShape& shape, const float* weights, bool ba
 #pragma omp parallel for collapse(2) schedule(static)
   for (std::int64_t block = 0; block < blocks; ++block) {
     for (std::int64_t k = 0; k < ins; k += kTogether) {
-      const std::int64_t wide = block / 2 * 2 + 2 <= blocks ? 2 : 1;  // blocks of this panel
+      const std::int64_t wide = block / 2 * 2 + 2 <= blocks ? 2 : 1;  // blocks in this panel
       v16 u[kTogether][4][4];
       for (int each = 0; each < kTogether; ++each) {
         v16 g[3][3];

@@ -1,11 +1,11 @@
-// The algorithm that winograd.cpp and winograd_weights.cpp share: tiles, and what is done to them in registers.
+// Shared by winograd.cpp and winograd_weights.cpp: tiles, and their transforms in registers.
 #pragma once
 
 #include "kernels/isa/traverse.h"
 
 namespace millrace::cpu::MILLRACE_ISA {
 
-constexpr std::int64_t kPlaces = 16;  // of a tile
+constexpr std::int64_t kPlaces = 16;  // in a tile
 
 // ---- Products. An instruction multiplies kTogether neighbours of the summed dimension in each lane of a register, of which
 // kRegisters hold a block of 16 channels. ----
@@ -54,13 +54,13 @@ MILLRACE_INLINE void store_together(Value* to, const v16 (&values)[1]) { store(t
 using LooseSum = float __attribute__((vector_size(sizeof(Sum)), aligned(4), may_alias));
 MILLRACE_INLINE Sum load_sum(const float* p) { return *reinterpret_cast<const LooseSum*>(p); }
 MILLRACE_INLINE void store_sum(float* p, Sum value) { *reinterpret_cast<LooseSum*>(p) = value; }
-// How many floats have room for `values`.
+// Number of floats that hold `values`.
 constexpr std::int64_t floats_of(std::int64_t values) {
   return values * std::int64_t{sizeof(Value)} / std::int64_t{sizeof(float)};
 }
 
-// ---- Transformations, sixteen channels at once ----
-// B' times a column of pixels, or the same of a row.
+// ---- Transforms of sixteen channels at once ----
+// B' times a column of pixels, or likewise a row.
 MILLRACE_INLINE void transform_four(const v16 (&d)[4], v16 (&v)[4]) {
   v[0] = d[0] - d[2];
   v[1] = d[1] + d[2];
@@ -136,13 +136,13 @@ MILLRACE_INLINE void transform_window_back(const v16 (&u)[4][4], v16 (&g)[3][3])
 
 // ---- Tiles ----
 struct Place {
-  std::int64_t n, row, column;  // of tiles
+  std::int64_t n, row, column;  // in tiles
 };
-// Those of a whole map, numbered from left to right, row after row, sample after sample.
+// The tiles of a map, numbered from left to right, row by row, sample by sample.
 struct Tiles {
   std::int64_t columns, rows, all;
   explicit Tiles(const Map& y) : columns((y.width + 1) / 2), rows((y.height + 1) / 2), all(y.n * columns * rows) {}
-  // Up to `most` of them from `first` on; says how many there are.
+  // Writes up to `most` of them from `first` on; returns their number.
   std::int64_t places(std::int64_t first, std::int64_t most, Place* to) const {
     const std::int64_t count = all - first < most ? all - first : most;
     for (std::int64_t t = first; t < first + count; ++t) *to++ = {t / (columns * rows), t / columns % rows, t % columns};
@@ -165,8 +165,8 @@ MILLRACE_INLINE void load_column(const Map& map, const Value* plane, std::int64_
   transform_four(d, v);
 }
 
-// The transformed input tiles at `places`, of one block of 16 channels: made(t, v) for each. Neighbours in a row share two of
-// their four columns.
+// The transformed input tiles at `places`, for one block of 16 channels: calls made(t, v) for each. Neighbours in a row share two
+// of their four columns.
 template <class Made>
 MILLRACE_INLINE void transform_tiles(const WinogradShape& shape, const Map& x, std::int64_t block, const Place* places,
                                      std::int64_t count, Made&& made) {

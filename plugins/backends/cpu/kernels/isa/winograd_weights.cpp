@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kLanes = Map::kLanes;
 
-// The transformed gradients of the output's tiles at `places`, of one block of 16 channels: made(t, w) for each.
+// The transformed gradients of the output's tiles at `places`, for one block of 16 channels: calls made(t, w) for each.
 template <class Made>
 MILLRACE_INLINE void transform_gradients(const Map& dy, std::int64_t block, const Place* places, std::int64_t count,
                                          Made&& made) {
@@ -26,7 +26,7 @@ MILLRACE_INLINE void transform_gradients(const Map& dy, std::int64_t block, cons
   }
 }
 
-// Puts transformed tiles together: (place, kTogether tiles, 16, kTogether). What an incomplete last group lacks are zeros.
+// Groups transformed tiles: (place, kTogether tiles, 16, kTogether). An incomplete last group is filled with zeros.
 class Groups {
  public:
   Groups(Value* to, std::int64_t place_step, std::int64_t count) : to_(to), place_step_(place_step), count_(count) {}
@@ -54,8 +54,8 @@ class Groups {
   v16 earlier_[kPlaces] = {};
 };
 
-// sums (kInputs, kBlocks * 16) of the products of kInputs input channels with kBlocks * 16 output channels, over groups of tiles;
-// rows of sums are `step` floats apart, blocks of b `b_step` elements.
+// sums (kInputs, kBlocks * 16): products of kInputs input channels with kBlocks * 16 output channels, over groups of tiles; rows
+// of sums are `step` floats apart, blocks of b `b_step` elements.
 constexpr std::int64_t kInputs = kRegisters == 1 ? 8 : 4;
 template <int kBlocks>
 void correlate_blocks(const Value* a, const Value* b, std::int64_t b_step, std::int64_t groups, bool add, float* sums,
@@ -94,14 +94,14 @@ void correlate(const Value* a, const Value* b, std::int64_t b_step, std::int64_t
 
 constexpr std::int64_t kRun = 32;  // tiles, transformed at once
 
-// How backward_weights() cuts its sums. Each slice of the tiles has sums of its own, which are added at the end; its tiles
-// are transformed and multiplied part by part. Where sums are large there is one slice, and threads share the channels.
+// How backward_weights() divides its sums. Each slice of the tiles has its own sums, which are added at the end; its tiles are
+// transformed and multiplied part by part. If sums are large there is one slice, and threads share the channels.
 struct Parts {
   std::int64_t slices, tiles_of_slice, part;
   Parts(const WinogradShape& shape, std::int64_t tiles) {
     const std::int64_t sums = kPlaces * shape.in * shape.out * 4,
                        tile = (shape.in + shape.out) * kPlaces * std::int64_t{sizeof(Value)};
-    constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // of a core's cache; of the last cache
+    constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // a core's cache; the last-level cache
     slices = sums > kNear / 2 ? 1 : kFar * 2 / sums;
     slices = slices > 64 ? 64 : slices;
     part = (slices > 1 ? kNear : kFar) / tile / kRun * kRun;
@@ -129,7 +129,7 @@ struct Correlation {
   const Parts parts;
   std::int64_t block_step = parts.part * kLanes, in_step = x.blocks() * block_step, out_step = dy.blocks() * block_step;
 
-  // Transforms kRun tiles from `first` on, the `at`-th of the part, of one block: an input's, then an output's.
+  // Transforms kRun tiles from `first` on, the `at`-th of the part, for one block: of an input, then of an output.
   void transform(std::int64_t first, std::int64_t end, std::int64_t at, std::int64_t block, Value* inputs,
                  Value* gradients) const {
     Place places[kRun];
@@ -143,7 +143,7 @@ struct Correlation {
     }
   }
   std::int64_t panels() const { return (dy.blocks() + 1) / 2; }
-  // The products of one place and one panel of output channels.
+  // The products for one place and one panel of output channels.
   void multiply(std::int64_t p, std::int64_t panel, std::int64_t count, bool add, const Value* inputs, const Value* gradients,
                 float* sums) const {
     const std::int64_t groups = (count + kTogether - 1) / kTogether;
@@ -157,7 +157,7 @@ struct Correlation {
   std::int64_t blocks() const { return x.blocks() + dy.blocks(); }
 };
 
-// Every thread with slices of its own.
+// Each thread processes its own slices.
 void correlate_slices(const Correlation& c, float* sums) {
   const std::int64_t floats = kPlaces * c.shape.in * c.shape.out;
   const TeamMemory memory(0, floats_of(kPlaces * c.blocks() * c.block_step));
@@ -185,7 +185,7 @@ void correlate_slices(const Correlation& c, float* sums) {
   }
 }
 
-// All threads with the same tiles: first they transform, then every product of a place and some channels belongs to one of them.
+// All threads share the same tiles: they transform them, then each computes the products for some places and channels.
 void correlate_together(const Correlation& c, float* sums) {
   auto* const inputs = reinterpret_cast<Value*>(sums + kPlaces * c.shape.in * c.shape.out);
   Value* const gradients = inputs + kPlaces * c.in_step;

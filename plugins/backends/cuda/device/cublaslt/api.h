@@ -1,4 +1,4 @@
-// cuBLASLt, opened when the first matrix product is planned: types come from its header, functions from this table.
+// cuBLASLt, loaded when the first matrix product is planned: types come from its header, functions from this table.
 #pragma once
 
 #include <cublasLt.h>
@@ -22,7 +22,7 @@ namespace millrace::cuda {
 // Thread-safe.
 class CublasLtApi {
  public:
-  CublasLtApi();  // throws Error(device) when there is no cuBLASLt 13
+  CublasLtApi();  // throws Error(device) if there is no cuBLASLt 13
 
 #define MILLRACE_DECLARE(name) decltype(::name)* name = nullptr;
   MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_DECLARE)
@@ -31,7 +31,7 @@ class CublasLtApi {
   std::size_t version() const { return version_; }  // 130100 for 13.1.0
   const std::string& path() const { return library_.path(); }
 
-  // Throws Error(device) that names the call, what it was about, and what cuBLASLt says of it.
+  // Throws Error(device) with the call, its purpose, and cuBLASLt's description.
   void check(cublasStatus_t status, std::string_view call, std::string_view about = {}) const;
 
  private:
@@ -39,7 +39,7 @@ class CublasLtApi {
   std::size_t version_ = 0;
 };
 
-// A context on the device that is current when it is made. cuBLASLt keeps no state of a run in it, so all queues share one.
+// A context on the device that is current at construction. cuBLASLt keeps no state of a run in it, so all queues share one.
 class CublasLtHandle {
  public:
   explicit CublasLtHandle(std::shared_ptr<const CublasLtApi> api) : api_(std::move(api)) {

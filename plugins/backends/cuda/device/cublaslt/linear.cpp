@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 
-constexpr std::uint32_t kAlignment = 16;  // bytes; of every matrix and of biases
+constexpr std::uint32_t kAlignment = 16;  // bytes; for matrices and biases
 
 cudaDataType_t data_type(DataType type) {
   if (type == DataType::f32) return CUDA_R_32F;
@@ -18,7 +18,7 @@ cudaDataType_t data_type(DataType type) {
   fail(ErrorKind::usage, "a matrix product of {} is not known on this backend; f32 and bf16 are", to_string(type));
 }
 
-// CUBLAS_COMPUTE_32F leaves float32 inputs as they are; TF32 has to be asked for.
+// CUBLAS_COMPUTE_32F keeps float32 inputs exact; TF32 must be requested.
 cublasComputeType_t compute_type(const LinearShape& shape) {
   return shape.type == DataType::f32 && shape.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
@@ -79,7 +79,7 @@ CublasLtObject<cublasLtMatmulDescOpaque_t> ProductDescription::product(const flo
   set(api_, made, CUBLASLT_MATMUL_DESC_TRANSB, product.b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(api_, made, CUBLASLT_MATMUL_DESC_EPILOGUE, native(epilogue_));
   if (!epilogue_.bias) return result;
-  // Heuristics look at the address for its alignment alone.
+  // Heuristics only use the address's alignment.
   const void* const address = bias != nullptr ? bias : reinterpret_cast<const void*>(std::uintptr_t{kAlignment});
   set(api_, made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, address);
   set(api_, made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
@@ -92,8 +92,8 @@ CublasLtObject<cublasLtMatmulPreferenceOpaque_t> preference_of(const CublasLtApi
   api.check(api.cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   CublasLtObject<cublasLtMatmulPreferenceOpaque_t> result(made, api.cublasLtMatmulPreferenceDestroy);
   set(api, made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{options.workspace_limit});
-  // Parts of a sum that are split meet in float32 in the workspace, in a fixed order; adding them up in the result may round them
-  // to bf16 on the way, and is left to results in float32 that need not be the same in every run.
+  // Parts of a split sum are reduced in float32 in the workspace, in a fixed order; reducing them in the result may round to
+  // bf16, so it is only allowed for float32 results that need not be reproducible.
   const bool in_place = product_of(shape).d.type == DataType::f32 && !options.deterministic;
   const std::uint32_t schemes =
       CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | (in_place ? std::uint32_t{CUBLASLT_REDUCTION_SCHEME_INPLACE} : std::uint32_t{0});
@@ -225,7 +225,7 @@ void LinearPlan::run_algorithm(const LibraryRun& run, cudaStream_t stream) const
   const cublasStatus_t status = api.cublasLtMatmul(
       handle_->native(), product.get(), &one, pointer(product_.a), description_.a(), pointer(product_.b), description_.b(), &zero,
       d, description_.d(), d, description_.d(), &choice_.algorithm, run.workspace, choice_.workspace, stream);
-  if (status != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // or the next launch's check would find it
+  if (status != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // otherwise the next launch's check would report it
   api.check(status, "cublasLtMatmul", about_);
 }
 

@@ -17,16 +17,16 @@ namespace millrace::cuda {
 template <class T>
 using CublasLtObject = std::unique_ptr<T, cublasStatus_t (*)(T*)>;
 
-// The three matrices and how they are multiplied.
+// The three matrices and their multiplication.
 class ProductDescription {
  public:
   ProductDescription(const CublasLtApi& api, const LinearShape& shape, const ProductEpilogue& epilogue);
 
-  // A product's own description for one run, since the bias is named in it. Null: any that is aligned like ours.
+  // A product's description for one run, since it contains the bias. Null: any bias aligned like ours.
   CublasLtObject<cublasLtMatmulDescOpaque_t> product(const float* bias) const;
   cublasLtMatrixLayout_t a() const { return a_.get(); }
   cublasLtMatrixLayout_t b() const { return b_.get(); }
-  cublasLtMatrixLayout_t d() const { return d_.get(); }  // and of c, which is not read
+  cublasLtMatrixLayout_t d() const { return d_.get(); }  // also of c, which is not read
 
  private:
   const CublasLtApi& api_;
@@ -35,7 +35,7 @@ class ProductDescription {
   CublasLtObject<cublasLtMatrixLayoutOpaque_t> a_, b_, d_;
 };
 
-// Limits on the algorithms that cuBLASLt's heuristics may offer.
+// Limits on the algorithms that cuBLASLt's heuristics may return.
 CublasLtObject<cublasLtMatmulPreferenceOpaque_t> preference_of(const CublasLtApi& api, const LinearShape& shape,
                                                                const PlanOptions& options);
 
@@ -45,25 +45,25 @@ struct ProductChoice {
   std::size_t workspace = 0;
 };
 
-// Best first, at most `most`; empty when there are none with this epilogue.
+// Best first, at most `most`; empty if there are none with this epilogue.
 std::vector<ProductChoice> offered_algorithms(const CublasLtHandle& handle, const LinearShape& shape,
                                               const ProductEpilogue& epilogue, const PlanOptions& options, std::size_t most);
 
-// Tries a choice, as of convolutions (cudnn_convolution.h).
+// Tries a choice, like that for convolutions (cudnn_convolution.h).
 using TryProduct = std::function<std::optional<double>(const ProductChoice& choice, std::string& why_not)>;
 
-// The first algorithm that works, or with Tune::measure the fastest of several: with as much of the epilogue as there are
-// algorithms for. Throws Error(usage) when none works.
+// The first algorithm that works, or with Tune::measure the fastest of several, with as much of the epilogue as algorithms
+// support. Throws Error(usage) if none works.
 ProductChoice choose_algorithm(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
                                const TryProduct& attempt, const Clock& clock = steady_seconds);
 
-// A choice as text, and back for the same shape: nothing when it cannot be used here, or needs more workspace than is allowed.
+// Encodes a choice as text, and decodes it for the same shape: empty if it is unusable here or exceeds the allowed workspace.
 std::string save(const ProductChoice& choice);
 std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
                                             const std::string& text);
-std::optional<ProductChoice> decode_choice(const LinearShape& shape, const std::string& text);  // without asking cuBLASLt
+std::optional<ProductChoice> decode_choice(const LinearShape& shape, const std::string& text);  // without calling cuBLASLt
 
-// May be run on several queues at once, with a workspace each.
+// May run on several queues at once, with one workspace each.
 class LinearPlan final : public DevicePlan {
  public:
   LinearPlan(std::shared_ptr<const CublasLtHandle> handle, const LinearShape& shape, const ProductChoice& choice);
@@ -72,7 +72,7 @@ class LinearPlan final : public DevicePlan {
   std::string engine() const override;
   std::string identity() const override { return "cuBLASLt " + save(choice_); }
   void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
-  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes after it
+  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without the operations after it
 
  private:
 

@@ -1,4 +1,4 @@
-// cuDNN 9, opened when the first convolution is planned: types come from its headers, functions from this table.
+// cuDNN 9, loaded when the first convolution is planned: types come from its headers, functions from this table.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -20,8 +20,8 @@ namespace millrace::cuda {
 // Thread-safe.
 class CudnnApi {
  public:
-  // Throws Error(device) when there is no cuDNN 9. NVRTC is opened too where it is found: cuDNN, which generates code for fused
-  // operations, asks the loader for it by its bare name, and is then given this one. Without it fewer operations are fused.
+  // Throws Error(device) if there is no cuDNN 9. Also loads NVRTC if found: cuDNN, which generates code for fused operations,
+  // loads it by its bare name and then gets this one. Without it fewer operations are fused.
   CudnnApi();
 
 #define MILLRACE_DECLARE(name) decltype(::name)* name = nullptr;
@@ -31,9 +31,9 @@ class CudnnApi {
   std::size_t version() const { return version_; }  // 91900 for 9.19.0
   const std::string& path() const { return library_.path(); }
 
-  // Throws Error(device) that names the call, what it was about, and what cuDNN says of it.
+  // Throws Error(device) with the call, its purpose, and cuDNN's description.
   void check(cudnnStatus_t status, std::string_view call, std::string_view about = {}) const;
-  std::string reason(cudnnStatus_t status) const;  // of the last call on this thread
+  std::string reason(cudnnStatus_t status) const;  // for the last call on this thread
 
  private:
   Library library_;

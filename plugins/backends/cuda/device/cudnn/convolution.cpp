@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 
-constexpr std::size_t kAlignment = 256;  // bytes, of what lies in the workspace
+constexpr std::size_t kAlignment = 256;  // bytes, in the workspace
 
 std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -43,7 +43,7 @@ std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, cons
                                                        const TryChoice& attempt, const Clock& clock) {
   using Choice = std::shared_ptr<const ConvolutionChoice>;
   const double deadline = clock() + options.seconds();
-  std::string why_not, failed;  // why an engine was passed over, and why one that was tried is no good, which says more
+  std::string why_not, failed;  // why an engine was skipped, and why one that was tried failed, which is more informative
   const auto search_for = [&](Epilogue epilogue) -> Choice {
     const ConvolutionGraph graph(api, shape, epilogue, target);
     EngineSearch search(api, graph, target, rules_of(shape, epilogue, options), options.workspace_limit);
@@ -143,12 +143,12 @@ void ConvolutionPlan::run_engine(const LibraryRun& run, CudaStream& stream) cons
   cudnnHandle_t const handle = handles_->of(stream);
   const std::lock_guard lock(mutex_);
   const cudnnStatus_t status = api.cudnnBackendExecute(handle, choice_->engine.plan.native(), bound.native());
-  if (status != CUDNN_STATUS_SUCCESS) cudaGetLastError();  // or the next launch's check would find it
+  if (status != CUDNN_STATUS_SUCCESS) cudaGetLastError();  // otherwise the next launch's check would report it
   api.check(status, "cudnnBackendExecute", about_);
 }
 
 void ConvolutionPlan::execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const {
-  // Filters of grouped convolutions need not end with a pack: what is after them becomes zero.
+  // The filters of grouped convolutions need not end with a pack: the rest becomes zero.
   if (converts() && filter_elements_ % kPack != 0) queue.zero(narrow(run) + (packs_ - 1) * kPack, kPack * sizeof(Bf16));
   run_engine(run, stream);
   if (converts()) queue.run(Bf16ToFloat{.from = narrow(run), .to = static_cast<float*>(run.w), .packs = packs_});

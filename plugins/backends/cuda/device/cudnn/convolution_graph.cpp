@@ -10,8 +10,8 @@ namespace {
 
 using Kind = ConvolutionShape::Kind;
 
-constexpr std::int64_t kAlignment = 16;      // bytes; of every tensor
-constexpr std::int64_t kFirstVirtual = 100;  // ids of what lives in registers only
+constexpr std::int64_t kAlignment = 16;      // bytes; for every tensor
+constexpr std::int64_t kFirstVirtual = 100;  // ids of values that exist only in registers
 
 cudnnDataType_t data_type(DataType type) {
   if (type == DataType::f32) return CUDNN_DATA_FLOAT;
@@ -69,7 +69,7 @@ const Descriptor& ConvolutionGraph::tensor(std::int64_t id, cudnnDataType_t type
   return result.finalize();
 }
 
-// cuDNN names extents in the order n, c, h, w whatever lies next to what in memory: the strides say channels last.
+// cuDNN names extents in the order n, c, h, w for any memory order: the strides define channels last.
 const Descriptor& ConvolutionGraph::map(std::int64_t id, cudnnDataType_t type, std::int64_t channels, std::int64_t pitch,
                                         std::int64_t height, std::int64_t width, bool is_virtual) {
   return tensor(id, type, {shape_.n, channels, height, width}, {height * width * pitch, 1, width * pitch, pitch}, is_virtual);
@@ -84,7 +84,7 @@ const Descriptor& ConvolutionGraph::filter() {
 const Descriptor& ConvolutionGraph::convolution() {
   Descriptor& result = make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   result
-      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)  // what is summed in; inputs' rounding: see cudnn_engines.h
+      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)  // type of the sum; for the rounding of inputs see cudnn_engines.h
       .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
       .set_all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, std::array{shape_.dilation_h, shape_.dilation_w})
@@ -130,7 +130,7 @@ void ConvolutionGraph::add_forward(Epilogue epilogue) {
     const Descriptor& bias = tensor(static_cast<std::int64_t>(Bound::bias), CUDNN_DATA_FLOAT, {1, k, 1, 1}, {k, 1, k, k});
     y = &add_pointwise(CUDNN_POINTWISE_ADD, *y, &bias, result(!activated));
   }
-  // GELU_FWD is the exact one, by the error function; the approximation has a name of its own.
+  // GELU_FWD is the exact one, by the error function; the approximation has another name.
   if (activated) {
     const bool relu = shape_.activation == Activation::relu;
     add_pointwise(relu ? CUDNN_POINTWISE_RELU_FWD : CUDNN_POINTWISE_GELU_FWD, *y, nullptr, result(true));
@@ -147,7 +147,7 @@ void ConvolutionGraph::add_data_gradient() {
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, convolution())
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0F)
-      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, shape_.accumulate ? 1.0F : 0.0F)  // of what x holds
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, shape_.accumulate ? 1.0F : 0.0F)  // factor of x's previous contents
       .finalize();
   operations_.push_back(&operation);
 }

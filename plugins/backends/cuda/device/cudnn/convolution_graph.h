@@ -1,4 +1,4 @@
-// A convolution of ours in the words of cuDNN's graph API.
+// Expresses our convolutions in cuDNN's graph API.
 #pragma once
 
 #include <deque>
@@ -10,39 +10,37 @@
 
 namespace millrace::cuda {
 
-// Extents as cuDNN is told them: with padded channels where padding takes part in the sums (and adds zeros), else the real ones,
-// and then padding is neither read nor written.
+// Extents passed to cuDNN: with padded channels if padding takes part in the sums (and adds zeros), else the real ones, and then
+// padding is neither read nor written.
 struct ConvolutionExtents {
-  std::int64_t c = 0, k = 0, filter_c = 0;  // of x, of y, and of the filter's (k, kernel_h, kernel_w, filter_c)
-  std::int64_t x_pitch = 0, y_pitch = 0;    // channels from one pixel to the next
+  std::int64_t c = 0, k = 0, filter_c = 0;  // channels of x, of y, and of the filter's (k, kernel_h, kernel_w, filter_c)
+  std::int64_t x_pitch = 0, y_pitch = 0;    // distance between pixels in channels
   std::int64_t filter_elements = 0;
 };
 ConvolutionExtents extents_of(const ConvolutionShape& shape);
 
-// "convolution of 256 x 64 x 56 x 56 (bf16) by 64 x 3 x 3, stride 1, ...": for messages, and unique: plans are kept by
-// it.
+// "convolution of 256 x 64 x 56 x 56 (bf16) by 64 x 3 x 3, stride 1, ...": for messages, and unique as the key of a plan.
 std::string text_of(const ConvolutionShape& shape);
 
-// Whether bias and activation of a forward convolution are part of the graph, computed by the same kernel, or left to an element
-// of our own after it.
+// fused: a forward convolution's bias and activation are computed by the same kernel; none: by our own element after it.
 enum class Epilogue { none, fused };
 
 // Ids by which a run binds its pointers.
 enum class Bound : std::int64_t { x = 1, w = 2, y = 3, bias = 4 };
 
-// For which device engines are chosen: one that is here, by a handle of it, or one that is only described ("deviceless": since
-// cuDNN 9.8). One of the two is set.
+// The device for which engines are chosen: a present one, by its handle, or a described one ("deviceless": since cuDNN 9.8). One
+// of the two is set.
 struct CudnnTarget {
   cudnnHandle_t handle = nullptr;
   const Descriptor* properties = nullptr;
 };
 
-// The finalised operation graph and everything that it refers to. A weight gradient has the type of the maps: no engine of
-// cuDNN 9.19 that is ready writes it in float32 from bf16 maps (asked for compute capabilities 8.0 to 10.0); one does that is
-// compiled on the spot.
+// The finalised operation graph and everything that it refers to. A weight gradient has the maps' type: no ready-made engine of
+// cuDNN 9.19 writes it in float32 from bf16 maps (queried for compute capabilities 8.0 to 10.0); one does that is compiled at run
+// time.
 class ConvolutionGraph {
  public:
-  // Throws Error(device) for what cuDNN has no words for.
+  // Throws Error(device) for graphs that cuDNN cannot express.
   ConvolutionGraph(const CudnnApi& api, const ConvolutionShape& shape, Epilogue epilogue, const CudnnTarget& target);
 
   const Descriptor& native() const { return *graph_; }
@@ -66,7 +64,7 @@ class ConvolutionGraph {
   const ConvolutionExtents extents_;
   const std::string about_;
   const cudnnDataType_t type_;
-  std::deque<Descriptor> descriptors_;  // stay where they are
+  std::deque<Descriptor> descriptors_;  // addresses must be stable
   std::vector<const Descriptor*> operations_;
   const Descriptor* graph_ = nullptr;
 };

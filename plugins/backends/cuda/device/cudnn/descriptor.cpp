@@ -66,7 +66,7 @@ std::string Descriptor::get_text(cudnnBackendAttributeName_t name) const {
   std::string text(static_cast<std::size_t>(count(name, CUDNN_TYPE_CHAR)), '\0');
   const std::int64_t found = get_raw(name, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(text.size()), text.data());
   text.resize(static_cast<std::size_t>(found));
-  while (!text.empty() && text.back() == '\0') text.pop_back();  // cuDNN counts the end of the string
+  while (!text.empty() && text.back() == '\0') text.pop_back();  // cuDNN counts the terminating zero
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The objects that cuDNN's graph API is spoken in: made, given attributes one by one, finalised, read.
+// Objects of cuDNN's graph API: created, given attributes one by one, finalised, read.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ MILLRACE_CUDNN_TYPE(cudnnBackendBehaviorNote_t, CUDNN_TYPE_BEHAVIOR_NOTE)
 MILLRACE_CUDNN_TYPE(cudnnBackendKnobType_t, CUDNN_TYPE_KNOB_TYPE)
 #undef MILLRACE_CUDNN_TYPE
 
-// One descriptor, destroyed with its owner. Those that it names as attributes have to live as long. `about` is for messages: what
-// the graph computes.
+// One descriptor, destroyed with its owner. Descriptors used as its attributes must live as long. `about` describes the graph in
+// messages.
 //
 //   Descriptor tensor(api, CUDNN_BACKEND_TENSOR_DESCRIPTOR, shape_text);
 //   tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT).finalize();
@@ -65,7 +65,7 @@ class Descriptor {
   Descriptor& set_text(cudnnBackendAttributeName_t name, const std::string& text);
 
   Descriptor& finalize();               // throws Error(device)
-  bool try_finalize(std::string& why);  // false: cuDNN does not support it
+  bool try_finalize(std::string& why);  // false if cuDNN does not support it
 
   template <class T>
   T get(cudnnBackendAttributeName_t name) const {
@@ -79,7 +79,7 @@ class Descriptor {
     values.resize(static_cast<std::size_t>(get_raw(name, CudnnType<T>::value, static_cast<std::int64_t>(most), values.data())));
     return values;
   }
-  // `into` are descriptors of the type that the attribute has; returns how many of them were filled.
+  // `into`: descriptors of the attribute's type; returns how many were filled.
   std::int64_t get(cudnnBackendAttributeName_t name, std::span<Descriptor> into) const;
   std::int64_t count(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const;
   std::string get_text(cudnnBackendAttributeName_t name) const;

@@ -1,6 +1,5 @@
-// cuDNN plans for a device that is not here ("deviceless", since cuDNN 9.8): its properties are written down, and heuristics and
-// engines take them for it. So every convolution of the networks that this project ships is planned on any machine that has
-// cuDNN, as it would be on an H100, and an attribute or a shape that cuDNN does not take is found without one.
+// cuDNN plans for an absent device ("deviceless", since cuDNN 9.8), whose properties are given. So any machine with cuDNN can
+// plan every convolution of the shipped networks as for an H100, which reveals unsupported attributes or shapes without one.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -25,7 +24,7 @@ constexpr const char* kH100 = R"({
   "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0,
   "isTccDriver": 0, "supportCoopLaunch": 1, "totalGlobalMem": 85014675456, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
   "l2CacheSize": 52428800})";
-constexpr std::size_t kDeviceless = 90800;  // the first version that can do this
+constexpr std::size_t kDeviceless = 90800;  // the first version with this feature
 constexpr std::int64_t kBatch = 64;
 constexpr double kLong = 1000;  // seconds
 
@@ -47,13 +46,13 @@ class Deviceless : public testing::Test {
     properties_ = std::make_unique<Descriptor>(describe_device(*api_, kH100));
   }
   CudnnTarget target() const { return {.handle = nullptr, .properties = properties_.get()}; }
-  // There is nothing to try a choice on. A busy machine is given time.
+  // Choices cannot be tried here. Allows time for a busy machine.
   std::shared_ptr<const ConvolutionChoice> choose(const ConvolutionShape& shape, PlanOptions options = {}) const {
     options.search_seconds = kLong;
     const auto any = [](const auto&, std::string&) { return std::optional<double>(0); };
     return choose_engine(*api_, shape, target(), options, any);
   }
-  // All that would be timed.
+  // All candidates for timing.
   std::vector<std::shared_ptr<const ConvolutionChoice>> candidates(const ConvolutionShape& shape) const {
     std::vector<std::shared_ptr<const ConvolutionChoice>> all;
     const auto keep = [&](const std::shared_ptr<const ConvolutionChoice>& choice, std::string&) {
@@ -82,7 +81,7 @@ ConvolutionShape shape_of(const Layer& layer, Kind kind, DataType type) {
   return s;
 }
 
-// All that training asks of a layer, in float32 exactly and as TF32.
+// All of a layer's work in training, in exact float32 and as TF32.
 std::vector<ConvolutionShape> work_of(const Layer& layer, DataType type) {
   std::vector<ConvolutionShape> shapes;
   for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient})
@@ -111,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, EveryConvolution,
 TEST_P(EveryConvolution, HasAnEngineForwardAndBackward) {
   const auto network = load(GetParam());
   ASSERT_TRUE(network);
-  const PlanOptions options{.deterministic = true};  // the narrower choice
+  const PlanOptions options{.deterministic = true};  // the stricter choice
   std::map<std::string, bool> planned;
   std::size_t largest = 0;
   for (const Layer& layer : network->layers) {
@@ -119,7 +118,7 @@ TEST_P(EveryConvolution, HasAnEngineForwardAndBackward) {
     for (const DataType type : {DataType::bf16, DataType::f32}) {
       for (const ConvolutionShape& shape : work_of(layer, type)) {
         if (planned[text_of(shape)]) continue;
-        const auto found = choose(shape, options);  // throws when there is none
+        const auto found = choose(shape, options);  // throws if there is none
         const ConvolutionChoice& choice = *found;
         planned[text_of(shape)] = true;
         largest = std::max(largest, choice.engine.workspace);
@@ -142,8 +141,8 @@ ConvolutionShape example(DataType type) {
   return shape;
 }
 
-// Kernels that add a bias and a ReLU in float32 are part of cuDNN. Others are compiled for the device with the driver's help;
-// where there is none, what is found is the bare convolution.
+// Kernels that add a bias and a ReLU in float32 are part of cuDNN. Others are compiled with the driver's help; without a driver
+// the result is the bare convolution.
 TEST_F(Deviceless, BiasAndActivationAreFusedOrLeftToUs) {
   for (const DataType type : {DataType::f32, DataType::bf16}) {
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
@@ -173,7 +172,7 @@ std::vector<ConvolutionShape> all_kinds(DataType type) {
   return shapes;
 }
 
-// As it is saved with the weights of a run: a line, which the file's header takes as it is.
+// As saved with a run's weights: one line, which fits the file's header.
 TEST_F(Deviceless, AChoiceIsRestoredFromWhatARunSaved) {
   const auto nothing_said = [](std::string_view message) { ADD_FAILURE() << message; };
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
@@ -197,7 +196,7 @@ TEST_F(Deviceless, AChoiceIsRestoredFromWhatARunSaved) {
   }
 }
 
-// A file may name any engine for any shape. What it names is made for the shape at hand, or refused.
+// A file may name any engine for any shape. The engine is made for the current shape, or refused.
 TEST_F(Deviceless, AChoiceIsHeldToItsShapeAndToTheOptions) {
   int need_workspace = 0;
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
@@ -224,7 +223,7 @@ TEST_F(Deviceless, DamagedChoicesAreRefused) {
   EXPECT_FALSE(restore_compiled(*api_, shape, target(), {}, "bare 999999\n{}"));
 }
 
-// Only what was compiled on the spot needs its code, but others stand for it where there is no driver to compile for.
+// Only run-time compiled engines need their code; others represent them if there is no driver to compile for.
 TEST_F(Deviceless, CodeIsTakenBackForTheEngineThatItIsOf) {
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
     const auto found = choose(shape);
@@ -270,7 +269,7 @@ TEST_F(Deviceless, NoEngineIsTriedTwice) {
 
 TEST_F(Deviceless, SeveralEnginesForMeasuring) { EXPECT_EQ(candidates(example(DataType::bf16)).size(), kMostMeasured); }
 
-// With nothing compiled on the spot there is still an engine for bias and activation, if need be of the bare convolution.
+// Without run-time compilation there is still an engine for bias and activation, possibly of the bare convolution.
 TEST_F(Deviceless, NothingNeedsToBeCompiled) {
   for (const DataType type : {DataType::f32, DataType::bf16}) {
     for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
@@ -301,7 +300,7 @@ TEST_F(Deviceless, TheFastestIsTakenOfThoseThatAreTimed) {
   EXPECT_EQ(choose_engine(*api_, shape, target(), options, faster_and_faster)->engine.choice, all.back()->engine.choice);
 }
 
-// A bias that cannot be fused in time is added by an element of our own.
+// A bias that cannot be fused in time is added by our own element.
 TEST_F(Deviceless, ASearchThatIsOutOfTimeTakesTheBareConvolution) {
   ConvolutionShape shape = example(DataType::f32);
   shape.bias = true;
@@ -342,7 +341,7 @@ TEST_F(Deviceless, WhatNoEngineMayDoIsSaidPlainly) {
     EXPECT_STREQ(error.what(), "a convolution of u8 is not known on this backend; f32 and bf16 are");
   }
   ConvolutionShape wrong = example(DataType::f32);
-  wrong.out_h = 5;  // not what kernel, stride and padding make of 28
+  wrong.out_h = 5;  // inconsistent with kernel, stride, padding and 28
   EXPECT_THROW(choose(wrong), Error);
 }
 

@@ -92,7 +92,7 @@ bool EngineRules::allow(std::span<const cudnnBackendNumericalNote_t> notes) cons
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC: return deterministic;
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE: return exact;
       case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: return type == DataType::f32;  // to 16 bits
-      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:                                  // lose more digits than TF32 does
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:                                  // lose more digits than TF32
       case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13: return true;
       default: return false;
     }
@@ -200,7 +200,7 @@ std::optional<EnginePlan> EngineSearch::take(const std::string& choice) {
 std::optional<EnginePlan> EngineSearch::take_compiled(const std::string& choice, const std::string& compiled) {
   try {
     Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, graph_.about());
-    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, compiled);  // before the handle, as NVIDIA's own front end does
+    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, compiled);  // before the handle, as in NVIDIA's own front end
     aim(plan, target_);
     plan.finalize();
     Descriptor config(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, graph_.about());

@@ -1,4 +1,4 @@
-// Which of cuDNN's engines computes an operation graph.
+// Chooses a cuDNN engine for an operation graph.
 #pragma once
 
 #include <optional>
@@ -10,32 +10,32 @@
 
 namespace millrace::cuda {
 
-// What an engine may do to the numbers.
+// Limits on an engine's numerical behaviour.
 struct EngineRules {
   DataType type = DataType::f32;
   bool tf32 = false;
   bool deterministic = false;
-  std::size_t most_compiled = 0;  // engines whose code is compiled on the spot, tried, whether they work or not
+  std::size_t most_compiled = 0;  // limit of run-time compiled engines to try, including failures
 
-  // Sums are in float32 for all engines that pass. The graph API has no attribute for TF32: engines that use it on float32 inputs
-  // carry the note "tensor core", since tensor cores take float32 in no other way but rounded.
+  // All engines that pass sum in float32. The graph API has no attribute for TF32: engines that use it on float32 inputs have the
+  // note "tensor core", since tensor cores only take rounded float32.
   bool allow(std::span<const cudnnBackendNumericalNote_t> notes) const;
 };
 
-// What cuDNN says of an engine before it is finalised.
+// cuDNN's notes about an engine before it is finalised.
 struct EngineNotes {
   std::vector<cudnnBackendNumericalNote_t> numerical;
   std::vector<cudnnBackendBehaviorNote_t> behavior;
 
-  bool compiled() const;  // its code is generated and compiled while it is finalised, which takes seconds
+  bool compiled() const;  // its code is generated and compiled when finalised, which takes seconds
 };
 
-// Which engines of one search are finalised.
+// Decides which engines of one search are finalised.
 class EngineGate {
  public:
   explicit EngineGate(const EngineRules& rules) : rules_(rules) {}
 
-  // Empty: it is, and counts. Else why it is passed over.
+  // Empty if it is accepted, and then counts it. Otherwise the reason to skip it.
   std::string refuse(const EngineNotes& notes);
 
  private:
@@ -45,30 +45,30 @@ class EngineGate {
 
 // An engine with its knobs set, ready to run.
 struct EnginePlan {
-  Descriptor config;  // lives as long as the plan made of it
+  Descriptor config;  // lives as long as the plan made from it
   Descriptor plan;
   std::size_t workspace = 0;
-  std::string name;    // "cuDNN engine 62"
-  std::string choice;  // "62 0=1 12=3": the engine, and its knobs by type. Means the same to one version on one model of device
+  std::string name;       // "cuDNN engine 62"
+  std::string choice;     // "62 0=1 12=3": the engine, and its knobs by type. Valid for one version on one model of device
   bool compiled = false;  // see EngineNotes
 };
 
-// Engines in the order in which cuDNN's heuristics expect them to be fast: mode A, then B, then the fallback, each asked only
-// when those before have run out. What several of them name comes once.
+// Engines in order of expected speed by cuDNN's heuristics: mode A, then B, then the fallback, each queried only when the
+// previous ones are exhausted. Duplicates are dropped.
 class EngineSearch {
  public:
   EngineSearch(const CudnnApi& api, const ConvolutionGraph& graph, const CudnnTarget& target, const EngineRules& rules,
                std::size_t workspace_limit);
 
-  // The next one, with its knobs set: little work. Nothing: there are no more.
+  // The next one with its knobs set: cheap. Empty at the end.
   std::optional<Descriptor> next();
-  // Finalises it. Nothing: it breaks the rules, needs more workspace or is not supported here.
+  // Finalises it. Empty if it breaks the rules, needs more workspace or is not supported here.
   std::optional<EnginePlan> accept(Descriptor config);
-  // The one that an earlier search chose, for this graph and under these rules. Nothing: it is not to be had.
+  // The engine that an earlier search chose for this graph under these rules. Empty if it is not available.
   std::optional<EnginePlan> take(const std::string& choice);
-  // The same, with its code from write_compiled(), so that nothing is compiled. That text is trusted to be of such a graph.
+  // The same, with its code from write_compiled(), so that nothing is compiled. The text is trusted to belong to such a graph.
   std::optional<EnginePlan> take_compiled(const std::string& choice, const std::string& compiled);
-  const std::string& why_not() const { return why_not_; }  // of the last that was passed over
+  const std::string& why_not() const { return why_not_; }  // about the last skipped engine
 
  private:
   void ask(cudnnBackendHeurMode_t mode);
@@ -87,10 +87,10 @@ class EngineSearch {
   std::string why_not_;
 };
 
-// A compiled plan as text (cuDNN's own JSON: graph, device, engine, knobs and code). Nothing when cuDNN does not give it.
+// A compiled plan as text (cuDNN's own JSON: graph, device, engine, knobs and code). Empty if cuDNN does not provide it.
 std::optional<std::string> write_compiled(const EnginePlan& plan);
 
-// Device properties from their JSON, for a device that is not here.
+// Device properties from their JSON, for a device that is not present.
 Descriptor describe_device(const CudnnApi& api, const std::string& json);
 
 }  // namespace millrace::cuda

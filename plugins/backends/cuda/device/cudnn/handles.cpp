@@ -3,7 +3,7 @@
 namespace millrace::cuda {
 namespace {
 
-// A handle takes device memory, which a capture on this thread forbids, though it is no part of what is captured.
+// A handle allocates device memory, which a capture on this thread forbids although it is not captured.
 class OutsideCapture {
  public:
   OutsideCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -12,7 +12,7 @@ class OutsideCapture {
   OutsideCapture& operator=(const OutsideCapture&) = delete;
 
  private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the mode to go back to
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // then the mode to restore
 };
 
 }  // namespace
@@ -43,7 +43,7 @@ cudnnHandle_t CudnnHandles::of(CudaStream& stream) {
   return handle;
 }
 
-// The stream is still there, since a handle that is told of another waits for the one it had.
+// The stream still exists, because a handle that gets another stream waits for its previous one.
 void CudnnHandles::give_back(cudaStream_t stream) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(stream);

@@ -11,20 +11,20 @@
 
 namespace millrace::cuda {
 
-// cuDNN may be called from several threads as long as they do not share a handle. So each open stream has one: a queue is used by
-// one thread at a time, and so is its stream's handle. The handle of a stream that closes goes to the next new one, since making
-// one takes long; there are never more than streams were open at once. Thread-safe.
+// cuDNN may be called from several threads if they do not share a handle. So each open stream has one: only one thread at a time
+// uses a queue and its stream's handle. A closing stream's handle is reused by the next new one, because creating one takes long;
+// there are never more than the maximum number of open streams. Thread-safe.
 class CudnnHandles {
  public:
   explicit CudnnHandles(std::shared_ptr<const CudnnApi> api);  // REQUIRES: the device is the current one, here and below
-  ~CudnnHandles();                                             // REQUIRES: all streams that were named are closed
+  ~CudnnHandles();                                             // REQUIRES: all streams used are closed
   CudnnHandles(const CudnnHandles&) = delete;
   CudnnHandles& operator=(const CudnnHandles&) = delete;
 
   const CudnnApi& api() const { return *api_; }
-  // Also while the stream is captured. Throws Error(device).
+  // Also during a capture of the stream. Throws Error(device).
   cudnnHandle_t of(CudaStream& stream);
-  // For planning; of no stream's. One thread at a time.
+  // For planning; belongs to no stream. Not thread-safe.
   cudnnHandle_t planning() const { return planning_; }
 
  private:

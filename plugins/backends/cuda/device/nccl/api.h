@@ -1,4 +1,4 @@
-// The functions of NCCL that are used here, from a library that is opened when a second device is.
+// The NCCL functions used here, from a library that is loaded with the second device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,12 +20,12 @@ struct NcclApi {
   cudaError_t (*set_device)(int) = nullptr;  // the CUDA runtime's; in the table so that tests need no runtime
 };
 
-// NCCL may add up in NVLink's switches ("NVLS", on several machines "NVLSTree"), whose order of additions differs from call to
-// call with some drivers. Unless NCCL_ALGO is in the environment, this excludes them, so that two runs give the same bits.
-// REQUIRES: no other thread runs, since it may read the environment.
+// NCCL may sum in NVLink's switches ("NVLS", on several machines "NVLSTree"), whose order of additions varies between calls with
+// some drivers. Unless NCCL_ALGO is set, this excludes them, so that two runs give identical bits. REQUIRES: no other threads are
+// running, since they may read the environment.
 void set_nccl_environment();
 
-// Opens libnccl.so.2. Throws Error(device) that says where it was looked for, or that it is too old.
+// Loads libnccl.so.2. Throws Error(device) with the places searched, or if it is too old.
 NcclApi load_nccl();
 
 }  // namespace millrace::cuda

@@ -50,7 +50,7 @@ NcclCommunicator::~NcclCommunicator() {
 void NcclCommunicator::check() {
   const std::lock_guard lock(mutex_);
   if (!watch_.failure()) return;
-  if (const auto text = lost()) throw Error(ErrorKind::peer, *text);  // why NCCL has failed, or will
+  if (const auto text = lost()) throw Error(ErrorKind::peer, *text);  // the cause of a present or coming NCCL failure
   fail(ErrorKind::device, "NCCL: {}", *watch_.failure());
 }
 
@@ -66,7 +66,7 @@ void NcclCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets) 
   try {
     submit(buckets);
   } catch (...) {
-    // Some devices may be in the middle of a sum that others never joined.
+    // Some devices may be inside a sum that others never joined.
     end(fmt::format("bucket {} of step {}: {}", first.bucket, first.step, current_error().message()));
     check();
   }
@@ -80,7 +80,7 @@ void NcclCommunicator::submit(std::span<const Ref<GradientBucket>> buckets) {
   std::vector<Sum> sums(lanes_.size());
   for (std::size_t r = 0; r < lanes_.size(); ++r) {
     lanes_[r]->wait(buckets[r]->ready);
-    // A mark of our own: one that a recording sets again with each launch says nothing of this step once the next is submitted.
+    // A separate mark: one in a recording is reset by each launch and means nothing for this step once the next is submitted.
     if (buckets[r]->ready) sums[r].ready = lanes_[r]->record();
     data.push_back(rounds ? lanes_[r]->round(buckets[r]->data, elements) : buckets[r]->data);
     streams.push_back(lanes_[r]->stream());
@@ -92,7 +92,7 @@ void NcclCommunicator::submit(std::span<const Ref<GradientBucket>> buckets) {
   }
   {
     const std::lock_guard lock(mutex_);
-    if (watch_.failure()) return;  // the caller's next call says so
+    if (watch_.failure()) return;  // the caller's next call reports it
     watch_.submitted(buckets[0]->step, buckets[0]->bucket);
     for (std::size_t r = 0; r < lanes_.size(); ++r) under_way_[r].push_back(std::move(sums[r]));
   }
@@ -129,7 +129,7 @@ void NcclCommunicator::watch() {
   group_.give_up();
 }
 
-// The events of what was submitted complete all the same, by themselves or because of the abort.
+// The events of submitted work complete anyway, normally or through the abort.
 void NcclCommunicator::end(const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);

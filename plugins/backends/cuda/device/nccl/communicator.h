@@ -17,62 +17,62 @@
 
 namespace millrace::cuda {
 
-// What the communicator needs of one replica's device: a stream of its own there, and marks in it.
+// The communicator's interface to one replica's device: a separate stream there, and its marks.
 class NcclLane {
  public:
   virtual ~NcclLane() = default;
   virtual NcclRank rank() const = 0;
   virtual cudaStream_t stream() const = 0;
-  virtual void wait(const Ref<Event>& event) = 0;  // of the stream for the event; null: nothing to wait for
+  virtual void wait(const Ref<Event>& event) = 0;  // makes the stream wait for the event; null: does nothing
   virtual Ref<Event> record() = 0;
-  // In the stream. The rounded values are in memory of the lane's own, the same for each call; `to` gets what is there then.
+  // Rounds in the stream. The rounded values are in the lane's memory, the same for each call; `to` receives its contents.
   virtual void* round(const float* from, std::size_t elements) = 0;
   virtual void widen(float* to, std::size_t elements) = 0;
 };
 
-// What is sent and added: float32, or gradients rounded to bf16, half the bytes.
+// Type of the values sent and summed: float32, or gradients rounded to bf16, half the bytes.
 enum class NcclWire { fp32, bf16 };
 
 struct NcclOptions {
   NcclWire wire = NcclWire::fp32;
   NcclLimits limits = {};
   std::chrono::milliseconds connect{180'000};  // for connecting the devices, and for submitting one sum
-  std::chrono::milliseconds look{100};         // how often the thread that watches looks at what is under way
-  std::chrono::milliseconds end{10'000};       // for what is under way when the communicator is destroyed
+  std::chrono::milliseconds look{100};         // polling interval of the watching thread
+  std::chrono::milliseconds end{10'000};       // for pending work at destruction
 };
 
-// The sum of a bucket starts on each device as soon as that device has its gradients, and overlaps whatever else the device does.
+// The sum of a bucket starts on each device as soon as that device has its gradients, and overlaps its other work.
 //
-// Same bits: every replica ends with the same bits, and so does every run on the same devices with the same NCCL. The order of
-// the additions is NCCL's own, though: it depends on the number of replicas, on the links between the devices and on the bucket's
+// Reproducibility: every replica ends with identical bits, and so does every run on the same devices with the same NCCL. NCCL
+// chooses the order of additions: it depends on the number of replicas, on the links between the devices and on the bucket's
 // size. So, unlike "local", sums are not in replica order; results differ from "local" within rounding. With bf16 each addition
-// rounds, in that order, where "local_bf16" rounds the gradients and their sum alone.
+// rounds, in that order, while "local_bf16" only rounds the gradients and their sum.
 //
 // Nothing is broadcast: the framework writes the same initial values, float32, from the host to every replica before the first
-// step. Every replica then holds the same bits, as after a broadcast from the first; what is trained stays the same, since every
-// replica applies the same sums to it.
+// step. Every replica then has identical bits, as after a broadcast; parameters stay identical because every replica applies the
+// same sums.
 //
-// Threads: all_reduce() by one thread at a time. A thread of the communicator's own looks after what is under way: it asks NCCL
-// for errors and measures time. When something fails it ends communication on all devices, so that all submitted work, and every
-// event handed out, comes to an end instead of hanging. The sums are garbage then: check() and the next all_reduce() throw
-// Error(device) that names step, bucket and device. The failure is known before the first event completes because of it.
+// Threading: all_reduce() from one thread at a time. The communicator's own thread watches pending sums: it polls NCCL for errors
+// and measures time. On failure it ends communication on all devices, so that all submitted work and every returned event
+// completes instead of hanging. The sums are invalid then: check() and the next all_reduce() throw Error(device) with step,
+// bucket and device. The failure is recorded before it completes the first event.
 //
-// NCCL lets go of a device only when what was submitted there before has come to an end: when a device's own work never ends, the
-// failure is reported all the same, but destruction waits.
+// NCCL releases a device only after earlier work there has finished: if a device's own work never ends, the failure is still
+// reported, but destruction waits.
 //
-// Destruction: stops that thread, waits for what is under way (and ends it when that takes too long), frees NCCL's communicators,
-// then the streams. The replicas' gradients and the devices must outlive it.
+// Destruction: stops that thread, waits for pending sums (and aborts them after a time limit), frees NCCL's communicators, then
+// the streams. The replicas' gradients and the devices must outlive it.
 class NcclCommunicator : public Communicator {
  public:
-  // One lane for each replica of this process, in replica order; no two on one device. Connects them, and with those of other
-  // processes. Throws Error(device), and Error(peer) where another process is lost.
+  // One lane for each replica of this process, in replica order, each on another device. Connects them with each other and with
+  // those of other processes. Throws Error(device), and Error(peer) if another process is lost.
   NcclCommunicator(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const NcclWorld& world,
                    const NcclOptions& options);
   ~NcclCommunicator() override;
 
   void all_reduce(std::span<const Ref<GradientBucket>> buckets) override;
 
-  // Throws what has failed since. From any thread.
+  // Throws the failure, if any. From any thread.
   void check();
 
  private:
@@ -80,7 +80,7 @@ class NcclCommunicator : public Communicator {
     Ref<Event> ready, done;
   };
   void submit(std::span<const Ref<GradientBucket>> buckets);
-  void observe();  // with the lock
+  void observe();  // REQUIRES: the lock is held
   void watch();
   bool drain();
   void end(const std::string& reason);
@@ -89,10 +89,10 @@ class NcclCommunicator : public Communicator {
 
   const NcclOptions options_;
   const NcclWorld world_;
-  const std::vector<std::unique_ptr<NcclLane>> lanes_;  // before the group: its streams outlive NCCL's use of them
+  const std::vector<std::unique_ptr<NcclLane>> lanes_;  // before the group: streams must outlive NCCL's use of them
   NcclGroup group_;
 
-  std::mutex mutex_;  // of all that follows; the group's own lock may be taken inside, never the other way round
+  std::mutex mutex_;  // guards the fields below; the group's lock may be taken inside, never the other way round
   std::condition_variable changed_;
   NcclWatch watch_;
   std::vector<std::deque<Sum>> under_way_;  // by replica
@@ -100,9 +100,14 @@ class NcclCommunicator : public Communicator {
   std::thread thread_;
 };
 
-// For Registry::add(). With one device NCCL is not even opened and
-// buckets stay as they are. Throws Error(usage) for devices of another backend and for two replicas on one device, which NCCL
-// cannot do. Of several processes all call it; one that is lost ends the sums of the others, with Error(peer).
+// For Registry::add(). With one device NCCL is not loaded and buckets stay unchanged. Throws Error(usage) for devices of another
+// backend and for two replicas on one device, which NCCL cannot do. With several processes all call it; a lost one ends the sums
+// of the others with Error(peer).
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting, NcclWire wire);
+
+// The part of it that meets the other processes, over an NCCL that is open. Whatever it throws, they learn that this one will
+// not come.
+std::unique_ptr<Communicator> join_processes(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes,
+                                             const CommunicatorType::Setting& setting, NcclWire wire);
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// The communicator over an NCCL that is acted out (fake_nccl.h).
+// The communicator over a fake NCCL (fake_nccl.h).
 #include "communicator.h"
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::minutes kLongLimit(5);  // for what does not come: a machine may pause
+constexpr std::chrono::minutes kLongLimit(5);  // limit for events that must not occur: a machine may pause
 
-// A mark that its recording has set again, for the next step, before anybody looked at it.
+// A mark that its recording has set again, for the next step, before it was read.
 class AnewEvent final : public Event {
  public:
   bool complete() const override { return false; }
   void wait() const override {}
-  void then(std::function<void()>) override {}
+  void then(Callback) override {}
 };
 
 class NcclCommunicatorTest : public testing::Test {
@@ -104,7 +104,7 @@ TEST_F(NcclCommunicatorTest, EveryReplicaEndsWithTheSumOfEveryBucket) {
 TEST_F(NcclCommunicatorTest, InHalfPrecisionRoundsGradientsAndTheirSums) {
   options_.wire = NcclWire::bf16;
   start(2);
-  constexpr float kSmall = 0x1p-9F;  // bf16 has 8 bits: beside 1 it is lost, and 3 of 2^-7 are kept
+  constexpr float kSmall = 0x1p-9F;  // bf16 has 8 bits: added to 1 it is lost, and 3 of 2^-7 are kept
   std::vector<std::vector<float>> values = {{1 + kSmall, 1, 1, 0x1p-7F}, {1 + kSmall, kSmall, 3 * 0x1p-7F, 2}};
   const std::vector<float> sum = {2, 1, 1 + 3 * 0x1p-7F, 2};
   const std::vector<std::vector<float>> before = values;

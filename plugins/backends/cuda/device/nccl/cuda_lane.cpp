@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-// Buckets are of whole packs (backend/parameter_plan.h).
+// Buckets consist of whole packs (backend/parameter_plan.h).
 std::int64_t packs_of(std::size_t elements) { return static_cast<std::int64_t>((elements + kPack - 1) / kPack); }
 
 }  // namespace
@@ -53,9 +53,9 @@ void CudaLane::widen(float* to, std::size_t elements) {
   run(Bf16ToFloat{.from = rounded(), .to = to, .packs = packs_of(elements)});
 }
 
-// The device's own memory, which the other devices of this process are let into: NCCL's kernels there may read and write it, as
-// those before NCCL 2.23 do. What has become too small stays, since giving it back waits for the device, and so for a sum that
-// another one may have yet to join.
+// The device's own memory, accessible to the other devices of this process: NCCL's kernels there may read and write it, as those
+// before NCCL 2.23 do. Memory that became too small is kept: freeing it would wait for the device, and so for a sum that another
+// device may still have to join.
 void CudaLane::make_room(std::size_t elements) {
   const std::size_t bytes = static_cast<std::size_t>(packs_of(elements)) * kPack * sizeof(Bf16);
   if (bytes <= room_) return;

@@ -1,4 +1,4 @@
-// A lane of NCCL's communicator on CUDA's own streams and events.
+// A lane of the NCCL communicator on CUDA streams and events.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@
 
 namespace millrace::cuda {
 
-// The stream has the highest priority: a sum needs few of the multiprocessors, but the next step waits for it, and a device that
-// is full with backward would give it room last.
+// The stream has the highest priority: a sum needs few multiprocessors, but the next step waits for it, and a device that is busy
+// with backward would otherwise schedule it last.
 class CudaLane final : public NcclLane {
  public:
-  explicit CudaLane(Device& device);  // which outlives it. Throws Error(device)
+  explicit CudaLane(Device& device);  // `device` must outlive it. Throws Error(device)
   ~CudaLane() override;               // REQUIRES: no other device uses its memory any more
   CudaLane(const CudaLane&) = delete;
   CudaLane& operator=(const CudaLane&) = delete;
@@ -39,8 +39,8 @@ class CudaLane final : public NcclLane {
   cudaStream_t stream_ = nullptr;
   std::shared_ptr<Marks> marks_;
   int multiprocessors_ = 0;
-  std::vector<std::shared_ptr<std::byte>> memory_;  // the last one holds the gradients of the present sum
-  std::size_t room_ = 0;                            // bytes there
+  std::vector<std::shared_ptr<std::byte>> memory_;  // the last one holds the gradients of the current sum
+  std::size_t room_ = 0;                            // its size in bytes
 };
 
 }  // namespace millrace::cuda

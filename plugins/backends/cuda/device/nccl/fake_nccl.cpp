@@ -33,7 +33,7 @@ ncclResult_t comm_init(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, n
   *comm = nccl.comms.back().get();
   return ncclSuccess;
 }
-// Each call waits until all communicators of the process are ended, as NCCL's may.
+// Each call waits until all communicators of the process have ended, as NCCL's may.
 ncclResult_t end_one(ncclComm_t comm, int FakeNccl::*ended) {
   FakeNccl& nccl = *FakeNccl::current;
   std::unique_lock lock(nccl.mutex);
@@ -50,7 +50,7 @@ ncclResult_t end_one(ncclComm_t comm, int FakeNccl::*ended) {
 }
 ncclResult_t comm_destroy(ncclComm_t comm) { return end_one(comm, &FakeNccl::destroyed); }
 ncclResult_t comm_abort(ncclComm_t comm) { return end_one(comm, &FakeNccl::aborted); }
-// Connecting goes on until every rank of the world is there.
+// Connecting completes when every rank of the world has joined.
 ncclResult_t comm_state(ncclComm_t comm, ncclResult_t* state) {
   FakeNccl& nccl = *FakeNccl::current;
   const std::lock_guard lock(nccl.mutex);

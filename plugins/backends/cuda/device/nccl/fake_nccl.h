@@ -1,4 +1,4 @@
-// An NCCL that is acted out: in order on each device, each device late as it likes, failing on demand. For tests.
+// A fake NCCL for tests: in order on each device, with arbitrary delays, failing on demand.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 #include "millrace/kernels.h"
 #include "testkit/recording_queue.h"
 
-// What NCCL's handles point to is NCCL's own business.
+// NCCL does not define these handles' contents.
 struct ncclComm {
   int rank = 0, ranks = 1;
-  int process = 0;       // communicators that were made in one group are of one process
-  std::size_t sums = 0;  // that it has joined
-  int busy = 0;          // so many looks at its state find it in progress
+  int process = 0;       // communicators created in one group belong to one process
+  std::size_t sums = 0;  // number of sums joined
+  int busy = 0;          // number of state queries that return "in progress"
   ncclResult_t state = ncclSuccess;
   bool ended = false;  // destroyed or aborted
 };
@@ -36,9 +36,9 @@ class TestEvent final : public Event {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return done_; });
   }
-  void then(std::function<void()> done) override { then_ = std::move(done); }  // before it is submitted
+  void then(Callback done) override { then_ = std::move(done); }  // before it is submitted
   void signal() {
-    if (then_) then_();  // first: who waits for the event may end the test
+    if (then_) then_(nullptr);  // first: who waits for the event may end the test
     const std::lock_guard lock(mutex_);
     done_ = true;
     changed_.notify_all();
@@ -48,7 +48,7 @@ class TestEvent final : public Event {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool done_ = false;
-  std::function<void()> then_;
+  Callback then_;
 };
 
 class TestLane final : public NcclLane {
@@ -61,7 +61,7 @@ class TestLane final : public NcclLane {
   }
   Ref<Event> record() override {
     auto event = make_ref<TestEvent>();
-    if (on_complete) event->then(on_complete);
+    if (on_complete) event->then([this](const Error*) { on_complete(); });
     submit([event] { event->signal(); });
     return event;
   }
@@ -84,7 +84,7 @@ class TestLane final : public NcclLane {
  private:
   const int device_;
   std::vector<Bf16> rounded_;  // REQUIRES: no later sum is larger than the first one
-  testkit::TaskQueue queue_;   // gone first
+  testkit::TaskQueue queue_;   // destroyed first
 };
 
 // One sum: waits for all ranks.
@@ -95,7 +95,7 @@ struct Meeting {
   bool done = false;
 };
 
-// What a communicator submits between group_start and group_end.
+// A communicator's sum between group_start and group_end.
 struct FakeSum {
   ncclComm* comm = nullptr;
   TestLane* lane = nullptr;
@@ -115,16 +115,16 @@ class FakeNccl {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::unique_ptr<ncclComm>> comms;
-  std::vector<int> devices;  // on which communicators were made
+  std::vector<int> devices;  // devices with communicators
   std::atomic<int> processes = 0;
   int destroyed = 0, aborted = 0;
   bool hang = false;                // sums never end by themselves
-  bool hold_end = false;            // nor does the end of a communicator begin
+  bool hold_end = false;            // ending a communicator does not begin either
   int bad_init = -1, bad_sum = -1;  // the rank whose call fails
   int busy = 3;
   std::vector<std::shared_ptr<Meeting>> meetings;  // in the order in which every rank joins them
 
-  std::size_t of_process(const ncclComm& comm) const {  // its communicators
+  std::size_t of_process(const ncclComm& comm) const {  // number of its communicators
     return static_cast<std::size_t>(
         std::count_if(comms.begin(), comms.end(), [&](const auto& other) { return other->process == comm.process; }));
   }

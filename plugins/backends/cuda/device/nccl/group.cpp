@@ -18,7 +18,7 @@ std::string text_of(const NcclApi& api, ncclResult_t status, ncclComm_t comm) {
   return fmt::format("{}{}", api.error_string(status), more == nullptr || *more == '\0' ? "" : fmt::format(" ({})", more));
 }
 
-// Submitting takes some tens of microseconds, connecting a second: at first look often, then seldom.
+// Submitting takes some tens of microseconds, connecting a second: polls often at first, then rarely.
 void pause(int looks) {
   if (looks < 100) {
     std::this_thread::yield();
@@ -27,15 +27,15 @@ void pause(int looks) {
   }
 }
 
-// Ending a communicator is a collective call: it may wait for all others of its machine. One thread can either group such calls,
-// and with non-blocking communicators never learns when they are done, or leave each to a thread of its own, as here.
+// Ending a communicator is a collective call: it may wait for all others of its machine. A single thread could group such calls,
+// but with non-blocking communicators it never learns when they finish; so each runs on a separate thread.
 void for_all_at_once(const std::vector<ncclComm_t>& comms, ncclResult_t (*call)(ncclComm_t)) {
   std::vector<std::jthread> threads;
   for (ncclComm_t comm : comms) {
     if (comm == nullptr) continue;
     try {
       threads.emplace_back(call, comm);
-    } catch (const std::system_error&) {  // no thread is to be had: better one after the other than not at all
+    } catch (const std::system_error&) {  // no thread available: sequential is better than nothing
       call(comm);
     }
   }
@@ -79,7 +79,7 @@ void NcclGroup::connect(const NcclWorld& world) {
       bad = api_.comm_init(&comms_[r], world.ranks, world.id, world.first + static_cast<int>(r), &config);
     }
   }
-  const ncclResult_t end = api_.group_end();  // ends a group that has failed, too
+  const ncclResult_t end = api_.group_end();  // also ends a failed group
   check(bad, "ncclCommInitRankConfig", where);
   check(end, "ncclGroupEnd", 0);
 }
@@ -103,7 +103,7 @@ void NcclGroup::all_reduce(std::span<void* const> data, std::size_t elements, nc
   wait_until_submitted("ncclAllReduce");
 }
 
-// Only then the work is in the streams, and a mark after it means something.
+// Only then is the work in the streams, so that a mark after it is meaningful.
 void NcclGroup::wait_until_submitted(const char* call) {
   const Clock::time_point begin = Clock::now();
   std::size_t rank = 0;
@@ -139,9 +139,9 @@ std::optional<NcclGroup::Trouble> NcclGroup::trouble() {
   return std::nullopt;
 }
 
-// The lock is let go of first: while the devices come to rest, others must be able to see that it is over.
+// Releases the lock first: while the devices finish, others must be able to see the end.
 void NcclGroup::give_up() noexcept {
-  const std::lock_guard ending(ending_);  // who comes second waits for the first
+  const std::lock_guard ending(ending_);  // a second caller waits for the first
   std::vector<ncclComm_t> comms;
   {
     const std::lock_guard lock(mutex_);

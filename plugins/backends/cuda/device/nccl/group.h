@@ -1,4 +1,4 @@
-// NCCL's communicators of one process: one for each of its ranks, used together.
+// NCCL's communicators of one process: one per rank, used together.
 #pragma once
 
 #include <chrono>
@@ -14,50 +14,48 @@
 namespace millrace::cuda {
 
 struct NcclRank {
-  int device = 0;    // CUDA's number. REQUIRES: no two ranks on one device, which NCCL cannot do (but see NcclWorld)
+  int device = 0;    // CUDA's number. REQUIRES: ranks are on different devices, as NCCL demands (but see NcclWorld)
   std::string name;  // for messages: "cuda:1 (NVIDIA H200)"
 };
 
-// Which ranks add up together. Those of one process come one after another: [first, first + the number of its own). Two processes
-// may share one device if their environments have different NCCL_HOSTID, so that NCCL takes them for two machines.
+// The ranks that sum together. Those of one process are consecutive: [first, first + the number of its own). Two processes may
+// share one device if their environments have different NCCL_HOSTID, so that NCCL treats them as two machines.
 struct NcclWorld {
-  ncclUniqueId id{};  // made by one process (NcclGroup::make_id), brought to the others
-  int ranks = 1;      // of all processes
+  ncclUniqueId id{};  // created by one process (NcclGroup::make_id), sent to the others
+  int ranks = 1;      // in all processes
   int first = 0;      // this process's first rank
-  // Why the other processes are lost; nothing: they are there. Null: there are none. Asked by any thread.
+  // The reason why other processes are lost; empty if none is. Null: there are none. Called from any thread.
   std::function<std::optional<std::string>()> lost = {};
 };
 
-// The communicators are non-blocking: no call of NCCL holds a thread up, but submitting goes on in a thread of NCCL's until the
-// state of every communicator says that it is done. So the lock is only ever held for moments, and a thread that watches can
-// always look in, or end it all.
+// The communicators are non-blocking: no NCCL call blocks, but an NCCL thread continues the submission until the state of every
+// communicator reports completion. So the lock is only held briefly, and a watching thread can always query or abort.
 //
-// Threads: all_reduce() by one thread at a time; trouble() and give_up() by any, at any time. give_up() makes a waiting
-// all_reduce() throw. Errors: Error(device) that names the call and the device; Error(peer) while others are waited for and are
-// lost.
+// Threading: all_reduce() from one thread at a time; trouble() and give_up() from any, at any time. give_up() makes a waiting
+// all_reduce() throw. Errors: Error(device) with the call and the device; Error(peer) if others are lost while it waits for them.
 class NcclGroup {
  public:
   static ncclUniqueId make_id(const NcclApi& api);
 
-  // Connects this process's ranks, `own`, with all others of the world. `limit`: how long that may take, and how long submitting
-  // a sum may take. The other processes have to connect at the same time.
+  // Connects this process's ranks, `own`, with all others of the world. `limit`: for connecting, and for submitting a sum. The
+  // other processes must connect at the same time.
   NcclGroup(const NcclApi& api, const NcclWorld& world, std::vector<NcclRank> own, std::chrono::milliseconds limit);
-  ~NcclGroup();  // REQUIRES: all submitted work is done, or give_up() was called
+  ~NcclGroup();  // REQUIRES: all submitted work is complete, or give_up() was called
   NcclGroup(const NcclGroup&) = delete;
   NcclGroup& operator=(const NcclGroup&) = delete;
 
   // data[r] += data of all other ranks, (elements) of this type on the device of own rank r, in place, on streams[r]. On return
-  // it is in the streams.
+  // it is submitted.
   void all_reduce(std::span<void* const> data, std::size_t elements, ncclDataType_t type, std::span<const cudaStream_t> streams);
 
   struct Trouble {
-    std::size_t rank = 0;  // of own
+    std::size_t rank = 0;  // index into own
     std::string text;
   };
-  std::optional<Trouble> trouble();  // what NCCL has met since, in threads of its own
+  std::optional<Trouble> trouble();  // errors from NCCL's own threads since
 
-  // Ends at once what is under way here; the contents of the buffers are then undefined. Returns when NCCL has released the
-  // devices. Only the destructor may follow. Other processes are not told: their sums wait until they give up as well.
+  // Aborts pending work here at once; the buffers' contents are undefined then. Returns when NCCL has released the devices. Only
+  // the destructor may follow. Other processes are not notified: their sums wait until they give up as well.
   void give_up() noexcept;
 
  private:
@@ -70,8 +68,8 @@ class NcclGroup {
   const std::chrono::milliseconds limit_;
   const std::function<std::optional<std::string>()> lost_;
   std::mutex ending_;              // held by give_up()
-  std::mutex mutex_;               // of all calls on communicators but the last
-  std::vector<ncclComm_t> comms_;  // by own rank; empty once aborted
+  std::mutex mutex_;               // guards all calls on communicators except the last
+  std::vector<ncclComm_t> comms_;  // by own rank; empty after an abort
 };
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// A group whose ranks are not all of this process, over an NCCL that is acted out (fake_nccl.h).
+// A group with ranks in other processes, over a fake NCCL (fake_nccl.h).
 #include "group.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::minutes kGroupLimit(5);
 
-// What a process of the world has: one rank, on the one device.
+// A process of the world: one rank, on the only device.
 struct OneRank {
   void connect(const NcclApi& api, const NcclWorld& world, std::chrono::milliseconds limit = kGroupLimit) {
     group = std::make_unique<NcclGroup>(api, world, std::vector<NcclRank>{lane.rank()}, limit);

@@ -1,4 +1,4 @@
-// The communicator of a run: what it refuses, and over which lanes and processes it adds up.
+// Creates a run's communicator: refuses unsuitable devices, and sets up lanes and processes.
 #include <algorithm>
 
 #include "communicator.h"
@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-// A single replica has the sum already.
+// A single replica already has the sum.
 class NothingToAdd final : public Communicator {
  public:
   void all_reduce(std::span<const Ref<GradientBucket>>) override {}
@@ -21,7 +21,7 @@ std::unique_ptr<Communicator> make_within_process(const NcclApi& api, std::vecto
   return std::make_unique<NcclCommunicator>(api, std::move(lanes), world, NcclOptions{.wire = wire});
 }
 
-// With the processes of a run. What the group knows of them ends the sums too, since NCCL would wait for a process that is gone.
+// For several processes. A loss reported by the group also ends the sums, since NCCL would wait for the lost process.
 class AcrossProcesses final : public Communicator {
  public:
   AcrossProcesses(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes, const CommunicatorType::Setting& setting,
@@ -32,7 +32,7 @@ class AcrossProcesses final : public Communicator {
     try {
       const NcclWorld world = nccl_world(api, setting, [this] { return watch_.lost(); });
       communicator_ = std::make_unique<NcclCommunicator>(api, std::move(lanes), world, options);
-    } catch (...) {  // whatever it is, the other processes wait
+    } catch (...) {  // whatever the error, the other processes wait
       const Error error = current_error();
       setting.group->leave(&error);
       throw;
@@ -43,10 +43,15 @@ class AcrossProcesses final : public Communicator {
 
  private:
   PeerWatch watch_;
-  std::unique_ptr<NcclCommunicator> communicator_;  // gone before the watch
+  std::unique_ptr<NcclCommunicator> communicator_;  // destroyed before the watch
 };
 
 }  // namespace
+
+std::unique_ptr<Communicator> join_processes(const NcclApi& api, std::vector<std::unique_ptr<NcclLane>> lanes,
+                                             const CommunicatorType::Setting& setting, NcclWire wire) {
+  return std::make_unique<AcrossProcesses>(api, std::move(lanes), setting, wire);
+}
 
 std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting, NcclWire wire) {
   const std::span<Device* const> devices = setting.devices;
@@ -71,8 +76,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Set
   const NcclApi api = load_nccl();
   std::vector<std::unique_ptr<NcclLane>> lanes;
   for (Device* device : devices) lanes.push_back(std::make_unique<CudaLane>(*device));
-  return setting.group ? std::make_unique<AcrossProcesses>(api, std::move(lanes), setting, wire)
-                       : make_within_process(api, std::move(lanes), wire);
+  return setting.group ? join_processes(api, std::move(lanes), setting, wire) : make_within_process(api, std::move(lanes), wire);
 }
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// Lanes of NCCL's communicator on a runtime that is acted out: where gradients are rounded, and in which order.
+// Lanes of the NCCL communicator on a fake runtime: where gradients are rounded, and in which order.
 #include "nccl/cuda_lane.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class LaneOnFakeRuntime : public OnFakeRuntime {
   std::vector<float> gradients_ = std::vector<float>(kElements);
 };
 
-// NCCL before 2.23 reaches from each device of a process into the others' gradients.
+// NCCL before 2.23 accesses the others' gradients from each device of a process.
 TEST_F(LaneOnFakeRuntime, RoundsInMemoryThatOtherDevicesAreLetInto) {
   CudaDevice device(machine_);
   CudaLane lane(device);  // on stream 3
@@ -33,7 +33,7 @@ TEST_F(LaneOnFakeRuntime, RoundsInMemoryThatOtherDevicesAreLetInto) {
   EXPECT_EQ(gpu_->table().total(), 2048U);
 }
 
-// Sums that were submitted may wait for other devices.
+// Submitted sums may wait for other devices.
 TEST_F(LaneOnFakeRuntime, WaitsForNoSumWhenALargerOneComes) {
   CudaDevice device(machine_);
   CudaLane lane(device);

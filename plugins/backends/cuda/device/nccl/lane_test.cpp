@@ -1,4 +1,4 @@
-// What make_nccl_communicator() refuses before it opens NCCL, and what it opens.
+// Devices that make_nccl_communicator() refuses before it loads NCCL, and the library that it loads.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -9,7 +9,7 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr std::uint32_t kNever = Group::kFirstFree + 30;  // a channel on which nobody sends: to wait on it is to wait for a loss
+constexpr std::uint32_t kNever = Group::kFirstFree + 30;  // a channel without a sender: waiting on it is waiting for a loss
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// The processes of a run, as NCCL's communicators need them.
+// A run's processes for NCCL's communicators.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace millrace::cuda {
 
-// Knows at once when the group has lost a process. REQUIRES: this process has left the group before the watch is destroyed, or
+// Detects at once that the group has lost a process. REQUIRES: this process has left the group before the watch is destroyed, or
 // the group has lost one.
 class PeerWatch {
  public:
@@ -22,7 +22,7 @@ class PeerWatch {
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
 
-  std::optional<std::string> lost() const;  // why; nothing: all are there. Thread-safe
+  std::optional<std::string> lost() const;  // the reason; empty if all are present. Thread-safe
 
  private:
   mutable std::mutex mutex_;
@@ -30,7 +30,7 @@ class PeerWatch {
   std::thread thread_;
 };
 
-// All processes call it. The identity is made by rank 0.
+// Called by all processes. Rank 0 creates the id.
 NcclWorld nccl_world(const NcclApi& api, const CommunicatorType::Setting& setting,
                      std::function<std::optional<std::string>()> lost);
 

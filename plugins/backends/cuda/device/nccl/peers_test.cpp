@@ -1,8 +1,10 @@
-// NCCL's communicators in two processes of a run, over an NCCL that is acted out (fake_nccl.h).
+// NCCL's communicators in two processes of a run, over a fake NCCL (fake_nccl.h).
 #include "peers.h"
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <optional>
 #include <thread>
 
 #include "communicator.h"
@@ -12,13 +14,13 @@
 namespace millrace::cuda {
 namespace {
 
-// A process of the run: its end of a group that keeps messages in this process, and a communicator with one replica.
+// A process of the run: its end of a group that passes messages in memory, and a communicator with one replica.
 class PairGroup final : public Group {
  public:
   struct Wire {
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::vector<std::byte>> messages[2];  // to each rank
+    std::deque<std::vector<std::byte>> messages[2];  // by destination rank
     std::optional<std::string> lost;
   };
   PairGroup(std::shared_ptr<Wire> wire, int rank) : wire_(std::move(wire)), rank_(rank) {}
@@ -111,7 +113,7 @@ TEST_F(NcclPeersTest, ALostProcessEndsTheSumOfTheOther) {
   std::thread other([&] { second_->connect(nccl_.api()); });
   first_->connect(nccl_.api());
   other.join();
-  const auto bucket = first_->add_up(values[0]);  // which the other never joins
+  const auto bucket = first_->add_up(values[0]);  // the other never joins it
   first_->group.lose("rank 1 of 2 on b is lost");
   bucket->ready->wait();
   Error error = error_of([&] { first_->communicator->check(); });
@@ -131,6 +133,20 @@ TEST_F(NcclPeersTest, ALossWhileDevicesConnectIsSeenAtOnce) {
   const Error error = error_of([&] { first_->connect(nccl_.api()); });  // the other never comes
   other.join();
   EXPECT_EQ(error.kind(), ErrorKind::peer);
+}
+
+// A lack of memory, say: it is no Error, and the others would wait for this process.
+TEST_F(NcclPeersTest, WhateverEndsTheStartOfOneProcessEndsThatOfTheOther) {
+  NcclApi api = nccl_.api();
+  api.get_unique_id = [](ncclUniqueId*) -> ncclResult_t { throw std::bad_alloc(); };
+  std::optional<Error> other_failed;
+  std::thread other([&] { other_failed = error_of([&] { second_->connect(nccl_.api()); }); });
+  CommunicatorType::Setting setting{.devices = {}, .group = &first_->group};
+  setting.replicas = 2;
+  EXPECT_THROW(join_processes(api, {}, setting, NcclWire::fp32), std::bad_alloc);
+  other.join();
+  EXPECT_EQ(other_failed->kind(), ErrorKind::peer);
+  EXPECT_NE(other_failed->message(), "");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST_F(NcclWatchTest, ASumCountsFromTheLastArrival) {
   watch_.arrived(0, at(0));
   watch_.arrived(2, at(0));
   watch_.arrived(1, at(19));
-  watch_.arrived(1, at(23));  // seen again
+  watch_.arrived(1, at(23));  // repeated
   EXPECT_EQ(overdue(24), "");
   watch_.finished(2, at(24));
   EXPECT_EQ(overdue(25), "the sum of bucket 3 of step 7 has not come to an end within 5 s on a, b");

@@ -1,0 +1,120 @@
+// pipeline-export: a trained network as a file that other programs run.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "common/arguments.h"
+#include "common/last_words.h"
+#include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
+#include "millrace/util/standard_error.h"
+#include "millrace/util/text.h"
+#include "onnx_file.h"
+#include "proof.h"
+#include "send_samples.h"
+
+namespace {
+
+using namespace millrace;
+namespace fs = std::filesystem;
+
+struct Options {
+  std::vector<std::string> rest, sets;
+  std::string onnx, python = "python3", prove;
+  OnnxOptions file;
+};
+
+// A folder next to `file` that is removed with all that is in it.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& file) : path_(fmt::format("{}.new-{}", file.string(), ::getpid())) {
+    std::error_code error;
+    fs::create_directories(path_ / "proof", error);
+    if (error) fail(ErrorKind::storage, "cannot write '{}': {}", path_.string(), error.message());
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path file() const { return path_ / "model.onnx"; }
+  fs::path proof() const { return path_ / "proof"; }
+
+ private:
+  const fs::path path_;
+};
+
+void put(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove_all(to, error);
+  fs::rename(from, to, error);
+  if (error) fail(ErrorKind::storage, "cannot write '{}': {}", to.string(), error.message());
+}
+
+int export_model(const Options& options) {
+  const LastWords last_words("pipeline-export");
+  std::signal(SIGPIPE, SIG_IGN);
+  Registry registry;
+  load_plugins(registry);
+  registry.add_stage<SendSamples>();
+  const std::string from = only_file(options.rest, "pipeline-export");
+  const fs::path onnx = options.onnx, proof = fs::path(onnx).replace_extension(".proof");
+  std::error_code error;
+  if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
+  const Model model = read_model(from, registry);
+  const std::string bytes = onnx_file(model, options.file, registry);
+  const WorkFolder work(onnx);
+  {
+    std::ofstream file(work.file(), std::ios::binary);
+    file << bytes;
+    if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", work.file().string());
+  }
+  if (!options.file.unproven) {
+    const std::string text =
+        prove(model, options.file, {options.python, options.sets, work.file().string(), work.proof().string()}, registry);
+    print_to_stderr("{}\n", text);
+    put(work.proof(), proof);
+  } else {
+    fs::remove_all(proof, error);  // that of an older file
+  }
+  put(work.file(), onnx);
+  print_to_stderr("{}: {} bytes{}\n", onnx.string(), bytes.size(),
+                  options.file.unproven ? ", unproven" : fmt::format(", proof in '{}'", proof.string()));
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return run_tool("pipeline-export", [&] {
+    Options options;
+    Arguments arguments(
+        "pipeline-export", "RUN_FOLDER | WEIGHTS.safetensors --onnx FILE.onnx [options]",
+        "Writes a trained network as an ONNX file (opset 17), after comparing it: onnxruntime, OpenVINO or OpenCV\n"
+        "runs the run's whole validation. A file with different results is not written. The folder FILE.proof next\n"
+        "to FILE.onnx has a dozen samples and a script to repeat the comparison.");
+    arguments.option("--onnx", "FILE.onnx", "the file to write", options.onnx)
+        .flag("--preparation", "the file takes uint8 images, channels last, and normalises them", options.file.takes_images)
+        .flag("--results", "the file returns class probabilities, or each pixel's class", options.file.gives_results)
+        .option("--output", "LAYER", "this layer's output instead of the network's, as an embedding", options.file.layer)
+        .option("--python", "PROGRAM", "Python with onnxruntime, openvino or opencv-python (python3)", options.python)
+        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as data.path", options.sets)
+        .flag("--unproven", "write the file without a comparison, and mark it", options.file.unproven)
+        .option("--prove", "FILE.onnx", "repeat a file's comparison with the samples of its proof", options.prove);
+    arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--set", "--unproven"})
+        .exclude({"--output"}, {"--results"})
+        .exclude({"--unproven"}, {"--python"});
+    if (!arguments.read(count, words, options.rest)) return 0;
+    if (!options.prove.empty()) {
+      if (!options.rest.empty()) fail(ErrorKind::usage, "--prove compares one file: '{}' is too much", options.rest[0]);
+      fmt::print("{}\n", terminal_text(repeat_proof(options.prove, options.python)));
+      return 0;
+    }
+    if (options.onnx.empty()) fail(ErrorKind::usage, "--onnx FILE.onnx names the file to write");
+    return export_model(options);
+  });
+}

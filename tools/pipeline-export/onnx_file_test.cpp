@@ -1,0 +1,189 @@
+#include "onnx_file.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "config/document.h"
+#include "millrace/detail/types.h"
+#include "millrace/error.h"
+#include "millrace/layer.h"
+#include "millrace/util/load_plugins.h"
+#include "network/load.h"
+#include "network/onnx_graph.h"
+#include "onnx.pb.h"
+
+namespace millrace {
+namespace {
+
+Registry registry_with_layers() {
+  Registry registry;
+  load_plugin(registry, MILLRACE_PLUGINS "/layers.so");
+  return registry;
+}
+
+std::shared_ptr<const Network> zoo_network(const std::string& name, const Registry& registry, const char* variables = "") {
+  Diagnostics errors;
+  Value values;
+  std::istringstream list(variables);
+  for (std::string each; list >> each;) apply_override(each, values, errors);
+  auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", values, registry, errors);
+  EXPECT_EQ(errors.text(), "");
+  return network;
+}
+
+Model model_of(std::shared_ptr<const Network> network, const char* output = "classes") {
+  Model model;
+  model.weights_file = "weights.safetensors";
+  model.recipe.output = output;
+  for (const Parameter& parameter : network->parameters)
+    model.weights.emplace_back(static_cast<std::size_t>(parameter.shape.elements()), 0.5F);
+  model.network = std::move(network);
+  return model;
+}
+
+onnx::Model parsed(const std::string& bytes) {
+  onnx::Model file;
+  EXPECT_TRUE(file.ParseFromString(bytes));
+  return file;
+}
+
+// Every value is made once, before it is taken.
+void expect_whole(const onnx::Graph& graph) {
+  std::set<std::string> known = {"", graph.input(0).name()};
+  for (const onnx::Tensor& tensor : graph.initializer()) EXPECT_TRUE(known.insert(tensor.name()).second) << tensor.name();
+  for (const onnx::Node& node : graph.node()) {
+    for (const std::string& input : node.input()) EXPECT_TRUE(known.contains(input)) << node.name() << " takes " << input;
+    for (const std::string& output : node.output()) EXPECT_TRUE(known.insert(output).second) << output << " twice";
+  }
+  EXPECT_TRUE(known.contains(graph.output(0).name()));
+}
+
+TEST(OnnxFile, EveryLayerHasAForm) {
+  const Registry registry = registry_with_layers();
+  for (const auto& [name, type] : registry.layers()) {
+    for (const LayerExample& example : type.examples) {
+      SCOPED_TRACE(name + ": " + example.table);
+      Diagnostics errors;
+      const std::optional<Value> table = parse_toml(example.table, "example", errors);
+      ASSERT_TRUE(table) << errors.text();
+      LayerPlan plan = type.plan(*table, example.inputs, errors);
+      ASSERT_EQ(errors.text(), "");
+      Layer layer;
+      layer.name = "layer";
+      layer.op = name;
+      layer.input_shapes = example.inputs;
+      layer.output = plan.output;
+      layer.more_outputs = plan.more_outputs;
+      layer.attributes = plan.attributes;
+      layer.portable = plan.portable;
+      std::vector<std::string> inputs, parameters;
+      for (std::size_t i = 0; i < example.inputs.size(); ++i) inputs.push_back("in" + std::to_string(i));
+      for (const Parameter& parameter : plan.parameters) {
+        layer.parameters.push_back(static_cast<int>(parameters.size()));
+        parameters.push_back(parameter.name);
+      }
+      OnnxGraph graph;
+      OnnxLayer onnx(layer, inputs, parameters, graph);
+      ASSERT_NO_THROW(type.write_onnx ? type.write_onnx(onnx) : layer.portable->write_onnx(onnx));
+      for (const std::string& output : onnx.outputs()) EXPECT_NE(output, "");
+    }
+  }
+}
+
+TEST(OnnxFile, EveryNetworkIsWhole) {
+  const Registry registry = registry_with_layers();
+  for (const char* name : {"resnet18", "googlenet", "mobilenet_v3_small", "shufflenet_v2_x1_0", "convnext_tiny", "segnet_basic", "unet",
+                           "densenet121", "espcn"}) {
+    SCOPED_TRACE(name);
+    const Model model = model_of(zoo_network(name, registry));
+    const onnx::Model file = parsed(onnx_file(model, {}, registry));
+    EXPECT_EQ(file.ir_version(), 8);
+    EXPECT_EQ(file.opset_import(0).version(), 17);
+    expect_whole(file.graph());
+    EXPECT_EQ(file.graph().input(0).type().tensor_type().shape().dim(0).dim_param(), "N");
+  }
+}
+
+TEST(OnnxFile, TakesImagesAndGivesProbabilities) {
+  const Registry registry = registry_with_layers();
+  OnnxOptions options;
+  options.takes_images = options.gives_results = true;
+  const onnx::Model file = parsed(onnx_file(model_of(zoo_network("resnet18", registry)), options, registry));
+  expect_whole(file.graph());
+  const onnx::ValueInfo &input = file.graph().input(0), &output = file.graph().output(0);
+  EXPECT_EQ(input.name(), "image");
+  EXPECT_EQ(input.type().tensor_type().elem_type(), onnx::Tensor::UINT8);
+  EXPECT_EQ(input.type().tensor_type().shape().dim(3).dim_value(), 3);
+  EXPECT_EQ(output.name(), "probabilities");
+  EXPECT_EQ(file.graph().node(file.graph().node_size() - 1).op_type(), "Softmax");
+}
+
+TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
+  const Registry registry = registry_with_layers();
+  const Model model = model_of(zoo_network("resnet18", registry));
+  OnnxOptions options;
+  options.layer = "avgpool";
+  const onnx::Model file = parsed(onnx_file(model, options, registry));
+  expect_whole(file.graph());
+  EXPECT_EQ(file.graph().output(0).type().tensor_type().shape().dim(1).dim_value(), 512);
+  for (const onnx::Tensor& tensor : file.graph().initializer()) EXPECT_FALSE(tensor.name().starts_with("fc."));
+  options.layer = "avgpol";
+  try {
+    onnx_file(model, options, registry);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("nearest is 'avgpool'"), std::string::npos) << error.what();
+  }
+}
+
+TEST(OnnxFile, NamesALayerWithoutAForm) {
+  class Odd : public PortableLayer {
+   public:
+    struct Params {};
+    static void describe(LayerDescription<Params>& d) { d.name("odd").text("x.").example("", {{8, 5, 7}}); }
+    void forward(Pass&) const override {}
+    void backward(Pass&) const override {}
+  };
+  Registry registry;
+  registry.add_layer<Odd>();
+  Diagnostics errors;
+  const auto document = parse_toml(
+      "input = { channels = 1, height = 4, width = 4, mean = [0.5], deviation = [0.5] }\n"
+      "layers = [{ name = \"strange\", op = \"odd\" }, { op = \"linear\", out = 2 }]\n",
+      "odd.toml", errors);
+  const auto network = build_network(*document, "odd", {}, registry, errors);
+  ASSERT_EQ(errors.text(), "");
+  try {
+    onnx_file(model_of(network), {}, registry);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(std::string(error.what()).find("'strange' (odd)"), std::string::npos) << error.what();
+  }
+}
+
+// Rows and columns that no window of the smaller map reaches: output_padding in PyTorch.
+TEST(OnnxFile, TransposedConvolutionsKeepTheirSize) {
+  const Registry registry = registry_with_layers();
+  Diagnostics errors;
+  const auto document = parse_toml(
+      "input = { channels = 2, height = 4, width = 3, mean = [0.5, 0.5], deviation = [0.5, 0.5] }\n"
+      "layers = [{ op = \"transposed_conv\", out = 3, kernel = [3, 4], stride = [2, 3], padding = [1, 0, 0, 1], output_padding = 1 }]\n",
+      "up.toml", errors);
+  const auto network = build_network(*document, "up", {}, registry, errors);
+  ASSERT_EQ(errors.text(), "");
+  const onnx::Model file = parsed(onnx_file(model_of(network, "image"), {}, registry));
+  const onnx::Node& node = file.graph().node(0);
+  EXPECT_EQ(node.op_type(), "ConvTranspose");
+  for (const onnx::Attribute& attribute : node.attribute()) {
+    if (attribute.name() != "output_padding") continue;
+    EXPECT_EQ(attribute.ints(0), 1);
+    EXPECT_EQ(attribute.ints(1), 1);
+  }
+  EXPECT_EQ(file.graph().output(0).type().tensor_type().shape().dim(2).dim_value(), network->output()[1]);
+}
+
+}  // namespace
+}  // namespace millrace

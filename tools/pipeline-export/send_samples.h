@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "millrace/batch.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Sends each image as the network sees it, and what the network makes of it, through a pipe: for verify.py. Registered by
+// pipeline-export alone.
+//
+// The first line is JSON: {"image": [H, W, C], "output": [C, H, W]}. Frames follow, numbers with the lowest byte first: uint32 n,
+// int32 labels (n; -1: none), uint8 images (n, H, W, C), float32 outputs (n, output...). A frame with n = 0 ends the pass; a
+// stream without it is not whole.
+//
+// Ports: in, Predictions. Samples that could not be read are left out. Threading: writes on a thread of its own (PredictionLine).
+// Errors: Error(run) where the reader has gone.
+class SendSamples : public Stage {
+ public:
+  struct Params {
+    std::string layer;
+    std::int64_t descriptor = -1;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageSite& site, CompileRequest& request);
+  SendSamples(const Params& params, const DataContext& context);
+
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  void write(const Predictions& share);
+  void send(const void* data, std::size_t bytes) const;
+
+  const Params params_;
+  const DataContext context_;
+  LayerPort port_ = 0;
+  bool has_begun_ = false;
+  std::vector<std::uint8_t> frame_;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

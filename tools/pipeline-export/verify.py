@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Checks that an ONNX file computes what Millrace computed.
+
+usage: verify.py MODEL.onnx [PROOF_FOLDER]     compares the samples of the folder (default: where this script is)
+needs numpy and one of onnxruntime, openvino, opencv-python. Exit code 0: equal within the bound, 1: not, 3: no runtime.
+"""
+import hashlib, json, os, sys
+try:
+    import numpy as np
+except ImportError:
+    print("verify.py: needs numpy", file=sys.stderr)
+    sys.exit(3)
+
+
+def open_model(path, image):
+    """A function from a batch to the model's output, and the runtime's name."""
+    try:
+        import onnxruntime
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        name = session.get_inputs()[0].name
+        return lambda x: session.run(None, {name: x})[0], "onnxruntime " + onnxruntime.__version__
+    except ImportError:
+        pass
+    try:
+        import openvino
+        core = openvino.Core()
+        model = core.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        return lambda x: model(x)[0], "OpenVINO " + openvino.__version__
+    except ImportError:
+        pass
+    try:
+        import cv2
+        net = cv2.dnn.readNetFromONNX(path)
+        def run(x):
+            net.setInput(x)
+            return net.forward()
+        if not image:  # OpenCV takes no uint8 input
+            return run, "OpenCV " + cv2.__version__
+    except ImportError:
+        pass
+    print("verify.py: needs onnxruntime, openvino or opencv-python", file=sys.stderr)
+    sys.exit(3)
+
+
+def frames(stream):
+    """Labels, images and outputs as pipeline-export sends them (send_samples.h)."""
+    head = json.loads(stream.readline() or b"{}")
+    if not head:
+        raise EOFError("no sample has come")
+    image, output = head["image"], head["output"]
+    def read(kind, shape):
+        count = int(np.prod(shape)) * np.dtype(kind).itemsize
+        data = stream.read(count)
+        if len(data) != count:
+            raise EOFError("the samples ended early")
+        return np.frombuffer(data, kind).reshape(shape)
+    while True:
+        n = int(read("<u4", [1])[0])
+        if n == 0:
+            return
+        yield read("<i4", [n]), read("u1", [n] + image), read("<f4", [n] + output)
+
+
+def main():
+    path = sys.argv[1]
+    streamed = "--stream" in sys.argv
+    folder = os.path.dirname(os.path.abspath(__file__)) if len(sys.argv) < 3 or streamed else sys.argv[2]
+    facts = json.loads(sys.argv[3]) if streamed else json.load(open(os.path.join(folder, "proof.json")))
+    takes_images, results = facts["takes_images"], facts["results"]
+    if not streamed and hashlib.sha256(open(path, "rb").read()).hexdigest() != facts["sha256"]:
+        print("verify.py: this is not the file that the proof is of: its SHA-256 differs", file=sys.stderr)
+        return 1
+    run, runtime = open_model(path, takes_images)
+    mean, deviation = np.float32(facts["mean"]), np.float32(facts["deviation"])
+    source = frames(sys.stdin.buffer) if streamed else [
+        [np.load(os.path.join(folder, name + ".npy")) for name in ("labels", "images", "expected")]]
+    total = differing = right = right_here = labelled = 0
+    largest, worst, equal, kept = 0.0, 0.0, True, None
+    for labels, images, expected in source:
+        x = images if takes_images else np.ascontiguousarray(
+            ((np.float32(images) / 255 - mean) / deviation).transpose(0, 3, 1, 2))
+        got = np.asarray(run(x))
+        total += len(images)
+        if kept is None:
+            kept = (labels[:12], images[:12], expected[:12])
+        scale = facts["bound"] * (1 + np.abs(expected).max())
+        if results == "probabilities":
+            wanted = np.exp(expected - expected.max(1, keepdims=True))
+            wanted /= wanted.sum(1, keepdims=True)
+        else:
+            wanted = expected
+        ordered = expected.shape[1] > 1 and facts["output"] in ("classes", "map")
+        if results != "labels":
+            if got.shape != wanted.shape:
+                print("verify.py: shapes differ:", got.shape, wanted.shape, file=sys.stderr)
+                return 1
+            far = np.abs(got - wanted)
+            largest, worst = max(largest, float(far.max())), max(worst, float(far.max() / scale))
+            equal &= bool((far <= scale).all()) and bool(np.isfinite(got).all())
+        if ordered:  # the same first class wherever ours leads by more than twice the bound
+            two = np.partition(expected, -2, axis=1)
+            clear = two[:, -1] - two[:, -2] > 2 * scale
+            ours, theirs = expected.argmax(1), got if results == "labels" else got.argmax(1)
+            differing += int((ours != theirs).sum())
+            equal &= not bool(((ours != theirs) & clear).any())
+            if facts["output"] == "classes":
+                labelled += int((labels >= 0).sum())
+                right += int((ours == labels).sum())
+                right_here += int((theirs == labels).sum())
+    report = {"runtime": runtime, "samples": total, "largest": largest, "share_of_bound": worst, "other_first_class": differing,
+              "equal": equal and total > 0}
+    if labelled:
+        report["accuracy"], report["accuracy_there"] = right / labelled, right_here / labelled
+    if streamed and kept is not None:
+        for name, values in zip(("labels", "images", "expected"), kept):
+            np.save(os.path.join(sys.argv[4], name + ".npy"), values)
+    print(json.dumps(report))
+    return 0 if report["equal"] else 1
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    try:
+        sys.exit(main())
+    except EOFError as error:
+        sys.exit("verify.py: %s" % error)
