@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -70,6 +70,7 @@ class Decider {
   void take_stops();
   void set_rates();
   void set_horizon();
+  bool is_at_boundary() const;
   void observe(const std::string& graph, const std::vector<Figure>& metrics);
 
   bool ask_to_stop(std::string why);
@@ -261,14 +262,19 @@ void Decider::set_horizon() {
   act(SetHorizon{std::min(step, rules_.end)});
 }
 
+// At which nothing was done yet.
+bool Decider::is_at_boundary() const {
+  if (done() == s_.processed) return false;
+  return rules_.is_boundary(done()) || is_in_force(RequestKind::save) || is_in_force(RequestKind::validate) ||
+         is_in_force(RequestKind::checkpoint);
+}
+
 void Decider::on(const event::Reached& event) {
   if (s_.phase != Phase::steps) return;
   s_.done = event.done;
   take_stops();
   set_rates();
-  const bool is_asked =
-      is_in_force(RequestKind::save) || is_in_force(RequestKind::validate) || is_in_force(RequestKind::checkpoint);
-  if (done() != s_.processed && (is_asked || rules_.is_boundary(done()))) return begin_boundary();
+  if (is_at_boundary()) return begin_boundary();
   if (s_.stop) act(StopGraph{0});
   if (s_.stop || done() >= rules_.end) {
     s_.phase = Phase::draining;
@@ -296,9 +302,7 @@ void Decider::on(const event::Drained& event) {
 
 void Decider::after_drained() {
   take_stops();
-  const bool is_asked =
-      is_in_force(RequestKind::save) || is_in_force(RequestKind::validate) || is_in_force(RequestKind::checkpoint);
-  if (done() != s_.processed && (is_asked || rules_.is_boundary(done()))) return begin_boundary();
+  if (is_at_boundary()) return begin_boundary();
   act(FinishTraining{});
   s_.stop ? begin_close() : end();
 }
@@ -422,11 +426,7 @@ void Decider::on(const event::Verdict& event) {
   if (event.is_flat) lower_rate();
   s_.is_best = event.is_best;
   if (rules_.exports_best && !rules_.writes_checkpoints) {  // else they are exported from checkpoints
-    if (s_.is_best) {
-      act(SaveBest{});
-    } else {
-      act(RetryBest{});
-    }
+    s_.is_best ? act(SaveBest{}) : act(RetryBest{});
   }
   begin_closing_passes();
 }

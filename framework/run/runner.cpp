@@ -559,9 +559,13 @@ void Runner::start(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   running.status.emplace(prepared_.options.hooks.activity, [this, graph] { return status_of(run_, graph); });
 }
 
-// The main graph is joined when it has nothing more to do.
+// An error of the main graph ends the run when the boundary under way is complete.
 void Runner::join(const event::Drained& event) {
-  if (event.graph == 0 && rules_.trains) return;
+  if (event.graph == 0 && rules_.trains) {
+    const bool is_idle = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
+    if (main_.error && is_idle) throw Error(*main_.error);
+    return;
+  }
   other_.waiter.join();
   other_.status.reset();
   if (const std::optional<Error> error = std::exchange(other_.error, std::nullopt)) throw Error(*error);
