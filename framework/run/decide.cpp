@@ -175,7 +175,7 @@ void Decider::on(const event::Signal& event) {
   act(Ask{{.by = fmt::format("signal {}", event.signal), .signal = event.signal, .text = {}}});
 }
 
-// A run that stops has a checkpoint of its own.
+// A run that stops saves a checkpoint anyway.
 void Decider::on(const event::CheckpointDue& event) {
   if (s_.phase == Phase::steps) act(Ask{{.kind = RequestKind::checkpoint, .by = event.by, .text = {}}});
 }
@@ -187,7 +187,7 @@ void Decider::on(const event::CaughtUp&) {
 
 void Decider::on(const event::Failed& event) {
   const bool in_pass = s_.phase == Phase::passes || s_.phase == Phase::measuring || s_.phase == Phase::placing;
-  // What was trained outlives a mistake in another graph. Each of several processes has its own error, and none waits for others.
+  // Training survives a mistake in another graph. Of several processes each fails with its own error, and none waits for others.
   if (rules_.trains && in_pass && rules_.is_alone && done() != s_.begun_with && !event.saves_nothing) act(RescueWeights{});
   act(Fail{});
   s_.phase = Phase::ended;
@@ -231,7 +231,7 @@ void Decider::try_next() {
   begin_owed();
 }
 
-// Larger batches may leave nothing to do of the epoch that a resumed run is in. It ends here.
+// The epoch of a resumed run ends here if larger batches leave no step of it.
 void Decider::begin_owed() {
   s_.part = Part::owed;
   if (s_.stop || (s_.left.empty() && !s_.owes_again && !s_.epoch_is_over)) return start_or_end();
@@ -252,7 +252,7 @@ void Decider::start_or_end() {
 
 // ---- The main graph ----
 
-// Up to the next boundary, or to the first step that a request needs the gate closed after.
+// The horizon is the next boundary, or an earlier step after which a request is answered.
 void Decider::set_horizon() {
   std::uint64_t step = done() + 1;
   while (step < rules_.end && !rules_.is_boundary(step)) ++step;
@@ -262,7 +262,7 @@ void Decider::set_horizon() {
   act(SetHorizon{std::min(step, rules_.end)});
 }
 
-// At which nothing was done yet.
+// True if the boundary has not been processed yet.
 bool Decider::is_at_boundary() const {
   if (done() == s_.processed) return false;
   return rules_.is_boundary(done()) || is_in_force(RequestKind::save) || is_in_force(RequestKind::validate) ||
@@ -334,7 +334,7 @@ void Decider::on(const event::Settled& event) {
 
 // ---- Other graphs ----
 
-// A metric that decides which weights are the best cannot wait for them. Nor does a graph wait that is requested before the end.
+// Graphs with every = "end" wait for the best weights, unless they decide which these are, or are requested before the end.
 bool Decider::is_closing(std::size_t graph) const {
   const RunRules::Other& other = rules_.others[graph - 1];
   const bool is_last = s_.part != Part::boundary || rules_.is_due(graph, done());
@@ -539,8 +539,8 @@ void Decider::end_boundary() {
 
 // ---- The end ----
 
-// What [stop] or an observer ends is over, so it is evaluated as after its last step, and may be the best there. What a signal
-// ends will be resumed.
+// A run that [stop] or an observer ends is over: it is evaluated as after its last step, and may find its best weights there. A
+// run that a signal ends will be resumed.
 void Decider::begin_close() {
   if (s_.stop->signal != 0 || done() == 0) return last();
   s_.part = Part::close;
@@ -549,7 +549,7 @@ void Decider::begin_close() {
   act(Settle{});
 }
 
-// Another request to stop breaks this off, since the first one has had its effect.
+// Another stop request interrupts these passes.
 void Decider::close_passes() {
   if (s_.breaks_off(rules_)) return last();
   s_.ending = std::exchange(s_.stop, std::nullopt);

@@ -1,14 +1,15 @@
-// Every rule of a run: what it does after each event. Pure: no clocks, no threads, no files.
+// All rules of a run: decide() maps an event to the next state and to actions. Pure: no clocks, threads or files.
 //
 //   Runner: event -> decide() -> new state, actions -> Runner executes them -> event ...
 //
-// A run is a row of *boundaries*: steps after which the main graph stands still. At a boundary the other graphs that are due run,
-// the best weights and the learning rate are decided, and weights and checkpoints are saved. A run that [stop] or an observer
-// ends is *closed*: what has not run yet of its evaluation runs. A run that a signal ends is not, since it will be resumed.
+// A run is a sequence of *boundaries*: steps after which the main graph stands still. At a boundary the other graphs that are due
+// run, the rules decide about the best weights and the learning rate, and weights and checkpoints are saved. A run that [stop] or
+// an observer ends is *closed*: the rest of its evaluation runs. A run that a signal ends is not closed, since it will be
+// resumed.
 //
-// Events are local or agreed. In a run of several processes each has a Runner of its own, and all of them receive the same agreed
-// events between the same steps: they change what processes share. Local events only request something (Ask), which becomes an
-// agreed event, or close this process's gate.
+// Events are local or agreed. In a run of several processes each has its own Runner, and all receive the same agreed events
+// between the same steps. Only these change what processes share. Local events make requests (Ask), which become agreed events,
+// or concern this process's gate alone.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +33,15 @@ inline constexpr const char *kStopRule = "[stop]", *kBestRule = "run.best", *kPl
 // What is fixed before a run begins.
 struct RunRules {
   std::string graph;                                      // the main graph
-  std::uint64_t first = 0, end = 0, steps_per_epoch = 1;  // steps [first, end) of it, counted from 0
-  std::uint64_t batch_size = 0;                           // of it, over all replicas
+  std::uint64_t first = 0, end = 0, steps_per_epoch = 1;  // the main graph does steps [first, end), counted from 0
+  std::uint64_t batch_size = 0;                           // its global batch
   bool is_shortened = false;                              // [stop] max_steps ends the run before its schedule
-  bool trains = true;                                     // false: one pass over the main graph, and nothing else
-  bool is_alone = true, is_first = true;                  // one process; rank 0, which has the metrics and writes files
+  bool trains = true;                                     // false: the run is one pass over the main graph
+  bool is_alone = true, is_first = true;                  // one process; rank 0, which has all metrics and writes files
   bool has_folder = false;                                // the run writes weights
   bool writes_checkpoints = false, exports_best = false;  // exports_best: [run] best
   bool rolls_back = false;                                // [run] on_nan = "rollback"
-  std::uint64_t compare_every = 0;                        // steps after which replicas' weights are compared; 0: never
+  std::uint64_t compare_every = 0;                        // steps between comparisons of replicas' weights; 0: never
   Every checkpoint;                                       // [checkpoint] every
   std::optional<FigurePlan> best;                         // of [run] best or [checkpoint] best
   StopPlan stop;

@@ -40,7 +40,7 @@ fs::path make_folder_of(const PreparedRun& run) {
   return folder;
 }
 
-// What the files of a training are like is for its weights; in other graphs it is compared with what the weights say.
+// A training stores a summary of its images with its weights; other graphs compare their images with that.
 void look_at_images(PreparedRun& run) {
   constexpr std::uint64_t kMostCompared = 1000;
   const auto threads = static_cast<unsigned>(run.data_threads());
@@ -68,7 +68,7 @@ std::string status_of(const RunContext& run, std::size_t graph) {
   return run.options().group == nullptr ? text : fmt::format("rank {}: {}", run.options().group->rank(), text);
 }
 
-// A graph whose samples are all bad would have no metrics. REQUIRES: it was tried.
+// Throws if all samples of the graph are bad: it would have no metrics. REQUIRES: the graph was tried.
 void require_usable_samples(const RunContext& run, const GraphBuild& build) {
   const GraphData& data = build.data();
   if (run.options().group != nullptr || data.samples_per_epoch == 0) return;
@@ -76,7 +76,7 @@ void require_usable_samples(const RunContext& run, const GraphBuild& build) {
   fail(ErrorKind::data, "none of its {} samples can be used, so that nothing would be measured", data.samples_per_epoch);
 }
 
-// Not before a run trains: what is refused before has no weights. A user who resumes a run by its name may mean an older one.
+// Called when training starts: a run that was refused before has no weights. A user who names the run may mean an older one.
 void point_latest(const RunContext& run) {
   const RunOptions& options = run.options();
   const bool has_folder = !run.pipeline().run.folder.empty() && !options.only_main && options.is_first();
@@ -147,8 +147,8 @@ Ended Runner::end_with(Error error) {
   return ended;
 }
 
-// Where the run went back to the newest checkpoint before, and has written none since, the weights of that may be the trouble:
-// then `latest` names the one before it.
+// If the run went back to the newest checkpoint before, and has written none since, that checkpoint may hold the trouble. Then
+// `latest` names the one before it.
 Rollback Runner::rollback(Error error) {
   const WrongNumber wrong = wrong_number().value();
   RunOptions options = prepared_.options;
@@ -366,7 +366,7 @@ void Runner::loop() {
   }
 }
 
-// What other threads have put comes before the results of actions: the rules see a request as early as possible.
+// Events of other threads precede the results of actions, so that the rules see requests as early as possible.
 std::optional<RunEvent> Runner::next() {
   Lock lock(mutex_);
   if (inbox_.empty() && results_.empty()) {
@@ -380,7 +380,7 @@ std::optional<RunEvent> Runner::next() {
   return event;
 }
 
-// Observers are told what was measured once the rules have decided about it, and before anything else happens.
+// Observers receive metrics after the rules have decided about them, and before any action.
 void Runner::feed(RunEvent event) {
   if (const auto* drained = std::get_if<event::Drained>(&event)) join(*drained);
   Decision decision = decide(rules_, std::move(state_), std::move(event));
@@ -410,7 +410,7 @@ void Runner::look_around() {
   if (!state_.held_by.empty() && run_.observers().behind(Observers::kMostBehind / 2).empty()) feed(event::CaughtUp{});
 }
 
-// Some times a second: what the graph that runs is doing, and whether anything moves in it.
+// Called some times a second: reports the activity, progress and stalls of the running graph.
 void Runner::tick() {
   ticked_ = std::chrono::steady_clock::now();
   const bool is_main_running = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
@@ -430,7 +430,7 @@ void Runner::tick() {
   if (meter_->telemetry() && is_main_running) meter_->tick(state_.held_by.empty() ? "" : "observer " + state_.held_by);
 }
 
-// Ends what runs, and returns the error with what the rules have saved of the run.
+// Stops all graphs, and adds to the error where weights were rescued.
 Error Runner::give_up(Error error) {
   if (state_.phase == RunState::Phase::trying) {
     run_.found().bad_samples.tell_held();
@@ -466,7 +466,7 @@ Error Runner::with_weights(const Error& error) {
   return error;
 }
 
-// Those that came too late are answered too. Then no more are taken.
+// Answers requests that arrived after the end, and takes no more.
 void Runner::end_requests() {
   Requests& requests = prepared_.audience.requests();
   requests.give_to(nullptr);
@@ -485,7 +485,7 @@ bool Runner::in_trouble() const {  // trials and profiles look for themselves
   return rules_.trains && !prepared_.options.only_main && run_.found().numbers.in_trouble();
 }
 
-// What has become of such a number is no longer worth a validation or a checkpoint.
+// After such a number neither validation nor checkpoint is worthwhile.
 void Runner::require_numbers() const {
   if (in_trouble()) fail(ErrorKind::run, "{}", run_.found().numbers.trouble()->text());
 }
@@ -571,8 +571,8 @@ void Runner::join(const event::Drained& event) {
   if (const std::optional<Error> error = std::exchange(other_.error, std::nullopt)) throw Error(*error);
 }
 
-// A mistake in another graph is found before an epoch was computed for nothing. The weights are those that the run starts from,
-// observers are told nothing, and predictions are not written.
+// Runs the first batches of another graph with the initial weights, so that a mistake in it ends the run before the first epoch.
+// Observers are told nothing, and predictions are not written.
 void Runner::try_graph(const action::TryGraph& action) {
   run_.log().set_dry_run(is_rehearsing_ = true);
   run_.doing(fmt::format("the first batches of [{}]", name_of(action.graph)));
@@ -831,7 +831,7 @@ void Runner::watch_gates() {
   }
 }
 
-// The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
+// Writes the last weights, and waits for the last checkpoint. The run fails if its own folder does not accept one of them.
 void Runner::save_results(Ended& ended) {
   if (!weights_) return;
   ended.weights_file = weights_->save_last(ended.step);
@@ -868,7 +868,7 @@ void Runner::save_results(Ended& ended) {
   if (!newest_checkpoint().empty()) ended.go_on = command_with(prepared_.options.commands.resume, "--resume", folder());
 }
 
-// Weights without it are as good: what goes wrong is no reason to fail.
+// Failures are only warnings: the weights are complete without the card.
 void Runner::write_card(const Ended& ended) {
   if (ended.weights_file.empty()) return;
   try {

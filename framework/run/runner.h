@@ -30,7 +30,7 @@ namespace millrace {
 // Feeds events to decide() and executes its actions; it has no rules of its own. Uses up what was prepared, which outlives it.
 //
 // The thread that calls run() executes all actions. Threads of graphs, ranks and observers put events into the inbox and never
-// wait for this thread: they only compare with the horizon of the main graph's gate.
+// wait for that thread: steps only compare with the horizon of the main graph's gate.
 class Runner {
  public:
   // `seconds`: that the run has taken already, with a branch of it that was abandoned.
