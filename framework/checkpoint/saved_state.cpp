@@ -54,6 +54,7 @@ Json of_watched(const std::map<std::string, SavedState::Watched>& all) {
     if (!watched.best) continue;
     each["best"] = of_number(*watched.best);
     each["best_step"] = watched.best_step;
+    if (watched.batch_size > 0) each["batch_size"] = watched.batch_size;
   }
   return json;
 }
@@ -67,6 +68,7 @@ std::map<std::string, SavedState::Watched> to_watched(const Json& json) {
     if (!each.contains("best")) continue;
     watched.best = to_number(each.at("best"));
     each.at("best_step").get_to(watched.best_step);
+    watched.batch_size = each.value("batch_size", std::uint64_t{0});
   }
   return all;
 }
@@ -142,6 +144,7 @@ SavedState to_state(const Json& json) {
   json.at("rate_factor").get_to(state.rate_factor);
   json.at("passes_due").get_to(state.left.passes);
   state.left.run_is_over = json.value("is_over", false);
+  state.left.best_passes = json.value("best_passes_due", false);
   state.so_far = to_epoch(json.at("epoch_so_far"));
   state.watched = to_watched(json.at("watched"));
   json.at("stages").get_to(state.stages);
@@ -175,6 +178,7 @@ std::string to_json(const SavedState& state) {
                      {"rate_factor", state.rate_factor},
                      {"passes_due", state.left.passes},
                      {"is_over", state.left.run_is_over},
+                     {"best_passes_due", state.left.best_passes},
                      {"epoch_so_far", of_epoch(state.so_far)},
                      {"watched", of_watched(state.watched)},
                      {"stages", state.stages},

@@ -27,6 +27,7 @@ struct SavedState {
     std::vector<std::string> passes;  // other graphs that were due here but did not run
     // The run was ended by [stop] or an observer, and its final work is done. Older checkpoints have false.
     bool run_is_over = false;
+    bool best_passes = false;  // passes with the best weights, at the end of the run
   };
   Left left;
 
@@ -42,7 +43,8 @@ struct SavedState {
   struct Watched {
     std::optional<double> best;
     std::uint64_t best_step = 0, passes = 0;
-    std::uint64_t cooldown = 0;  // number of coming passes to ignore; older checkpoints have none
+    std::uint64_t cooldown = 0;    // number of coming passes to ignore; older checkpoints have none
+    std::uint64_t batch_size = 0;  // the batches that `best_step` counts; 0: the state's
   };
   std::map<std::string, Watched> watched;
 

@@ -50,16 +50,34 @@ void Gate::start(std::uint64_t first, std::uint64_t last) {
   if (token_) token_->home = weak_from_this();
   next_ = first;
   last_ = last;
-  open_ = true;
+  held_ = false;
   stopped_ = false;
   accounted_ = now_ticks();
+}
+
+std::uint64_t Gate::set_horizon(std::uint64_t step) {
+  std::uint64_t passes = step;
+  {
+    const Lock lock(mutex_);
+    account();
+    horizon_ = step;
+    passes = std::max(step, next_);
+  }
+  pass();
+  return passes;
+}
+
+void Gate::hold() {
+  const Lock lock(mutex_);
+  account();
+  held_ = true;
 }
 
 void Gate::resume() {
   {
     const Lock lock(mutex_);
     account();
-    open_ = true;
+    held_ = false;
   }
   pass();
 }
@@ -149,7 +167,8 @@ bool Gate::pass_one() {
   Ref<Payload> token;
   {
     const Lock lock(mutex_);
-    if (!token_ || !open_ || stopped_ || !next_is_complete()) return false;
+    if (!token_ || stopped_ || !next_is_complete()) return false;
+    if (!is_open() && !waiting_.at(next_).left_out) return false;
     complete = std::move(waiting_.extract(next_).mapped());
     if (complete.left_out) {
       ++next_;
@@ -178,21 +197,20 @@ void Gate::token_home(Token* token) {
   const Credits::Stay stay(*credits_);  // where it is none, the gate was given up before
   {
     const Lock lock(mutex_);
-    account();
-    token_ = token;
-    open_ = false;  // until step_done has answered, or resume() was called
-    if (given_up_) return;
+    if (given_up_) {
+      token_ = token;
+      return;
+    }
   }
-  bool go_on = true;
   try {
-    if (step_done_) go_on = step_done_(step);
+    if (step_done_) step_done_(step);
   } catch (...) {
     core_.fail(current_error().in("step " + std::to_string(step)));
   }
   {
     const Lock lock(mutex_);
     account();
-    if (go_on) open_ = true;
+    token_ = token;  // not before: the callback may lower the horizon
   }
   pass();
   credits_->home();
@@ -211,14 +229,14 @@ void Gate::account() {
   const auto found = waiting_.find(next_);
   const bool is_here = found != waiting_.end() && found->second.packets.size() >= entries_;
   const bool complete = is_here && found->second.agreed;
-  if (token_ && open_ && !complete) (is_here ? waited_.for_ranks : waited_.for_data) += passed;
+  if (token_ && is_open() && !complete) (is_here ? waited_.for_ranks : waited_.for_data) += passed;
   if (!token_ && complete) waited_.for_step += passed;
 }
 
 std::pair<Graph::Front, std::uint64_t> Gate::front() const {
   const Lock lock(mutex_);
   if (token_ == nullptr) return {Graph::Front::step, next_ - 1};
-  if (!open_) return {Graph::Front::run, next_};
+  if (!is_open()) return {Graph::Front::run, next_};
   const auto found = waiting_.find(next_);
   const bool complete = found != waiting_.end() && found->second.packets.size() >= entries_;
   return {complete ? Graph::Front::others : Graph::Front::batch, next_};

@@ -26,10 +26,12 @@ class Gate : public std::enable_shared_from_this<Gate> {
 
   void add_entry() { ++entries_; }
   bool any_entry() const { return entries_ > 0; }
-  void on_step_done(std::function<bool(std::uint64_t)> callback) { step_done_ = std::move(callback); }
+  void on_step_done(Graph::StepDone callback) { step_done_ = std::move(callback); }
   void on_step_ready(Graph::Agree agree) { agree_ = std::move(agree); }
 
   void start(std::uint64_t first, std::uint64_t last);
+  std::uint64_t set_horizon(std::uint64_t step);
+  void hold();
   void resume();
   void stop();     // drops what waits; what arrives from now on is dropped
   void give_up();  // after an error: stop(), and nothing is reported to step_done or to the graph any more
@@ -62,20 +64,22 @@ class Gate : public std::enable_shared_from_this<Gate> {
   void pass();      // every step that may go now
   bool pass_one();  // false: none may
   bool next_is_complete() const MILLRACE_REQUIRES(mutex_);
+  bool is_open() const MILLRACE_REQUIRES(mutex_) { return !held_ && next_ < horizon_; }
   void account() MILLRACE_REQUIRES(mutex_);  // adds the time since the last event to what was waited for
 
   Core& core_;
   std::shared_ptr<Credits> credits_;
   const std::uint64_t steps_per_epoch_;
   std::size_t entries_ = 0;
-  std::function<bool(std::uint64_t)> step_done_;
+  Graph::StepDone step_done_;
   Graph::Agree agree_;  // empty: this process is alone
 
   mutable Mutex mutex_;
   std::map<std::uint64_t, Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // by step
   std::uint64_t next_ MILLRACE_GUARDED_BY(mutex_) = 0, last_ MILLRACE_GUARDED_BY(mutex_) = 0;
-  Token* token_ MILLRACE_GUARDED_BY(mutex_);      // null while it is away
-  bool open_ MILLRACE_GUARDED_BY(mutex_) = true;  // step_done's answer
+  std::uint64_t horizon_ MILLRACE_GUARDED_BY(mutex_) = UINT64_MAX;  // the first step that may not pass
+  Token* token_ MILLRACE_GUARDED_BY(mutex_);                        // null while it is away
+  bool held_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool stopped_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool given_up_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::uint64_t accounted_ MILLRACE_GUARDED_BY(mutex_) = 0;

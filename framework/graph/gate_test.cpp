@@ -52,7 +52,6 @@ TEST(Gate, WaitsForATokenThatIsOnItsWayHomeWhenTheRunFails) {
     output->fail(Error(ErrorKind::device, "the cable is out"));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     returned = true;
-    return true;
   });
   graph.start(0, 8);
   kept.wait_until_kept();
@@ -65,23 +64,47 @@ TEST(Gate, WaitsForATokenThatIsOnItsWayHomeWhenTheRunFails) {
   device.join();
 }
 
-TEST(Gate, WaitsForResumeWhenStepDoneSaysSo) {
+TEST(Gate, IsOpenBelowItsHorizon) {
   Line line(shuffled(64), table({{"size", number(8)}}));
   Graph& graph = line.test.make({.threads = 2});
   std::vector<std::uint64_t> done;
-  std::atomic<bool> closed{false};
+  std::atomic<std::uint64_t> steps{0};
   graph.on_step_done([&](std::uint64_t step) {
     done.push_back(step);  // one at a time: there is one token
-    if (step == 3) closed = true;
-    return step != 3;
+    ++steps;
   });
+  EXPECT_EQ(graph.set_horizon(4), 4U);
   graph.start(0, 8);
-  while (!closed) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_EQ(line.log->entries().size(), 4U);
-  graph.resume();
+  for (const std::uint64_t horizon : {4U, 6U}) {
+    EXPECT_EQ(graph.set_horizon(horizon), horizon);
+    while (steps < horizon) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(line.log->entries().size(), horizon);
+  }
+  EXPECT_EQ(graph.set_horizon(0), 6U) << "steps that have passed";
+  EXPECT_EQ(graph.set_horizon(UINT64_MAX), UINT64_MAX);
   graph.wait();
   EXPECT_EQ(done, (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Gate, IsHeldByTheCallbackBeforeTheNextStep) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({.threads = 2});
+  std::atomic<bool> held{false};
+  graph.on_step_done([&](std::uint64_t step) {
+    if (step != 3) return;
+    graph.hold();
+    held = true;
+  });
+  graph.start(0, 8);
+  while (!held) std::this_thread::yield();
+  EXPECT_EQ(graph.set_horizon(UINT64_MAX), UINT64_MAX);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(line.log->entries().size(), 4U);
+  EXPECT_EQ(graph.standing().front, Graph::Front::run);
+  graph.resume();
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 8U);
 }
 
 TEST(Gate, StopsAClosedGraph) {
@@ -90,7 +113,7 @@ TEST(Gate, StopsAClosedGraph) {
   std::atomic<bool> closed{false};
   graph.on_step_done([&](std::uint64_t) {
     closed = true;
-    return false;
+    graph.set_horizon(0);
   });
   graph.start(0, 8);
   while (!closed) std::this_thread::yield();
@@ -255,7 +278,6 @@ TEST(Gate, ServesEveryReplicaAndWaitsForAllOfThem) {
   test.make({.threads = 3, .epochs = 4}).on_step_done([&](std::uint64_t step) {
     EXPECT_EQ(step, steps++);
     for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(test.instance<Update>("update", replica).updates, step + 1);
-    return true;
   });
   test.graph().start(0, 32);
   test.graph().wait();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <future>
 #include <tuple>
+#include <utility>
 
 #include "graph/feeder.h"
 #include "graph/gate.h"
@@ -232,6 +234,10 @@ void Graph::start(std::uint64_t first, std::uint64_t last) {
   state_->feeder->start(first, last);
 }
 
+std::uint64_t Graph::set_horizon(std::uint64_t step) { return state_->gate->set_horizon(step); }
+
+void Graph::hold() { state_->gate->hold(); }
+
 void Graph::resume() { state_->gate->resume(); }
 
 void Graph::stop() {
@@ -353,5 +359,34 @@ RunningStage running_stage() noexcept {
 }
 
 std::size_t Graph::memory_bound() const { return state_->memory_bound; }
+
+std::thread start_apart(Graph& graph, std::uint64_t first, std::uint64_t last,
+                        std::function<void(std::optional<Error> error)> drained) {
+  std::promise<void> started;
+  std::thread waiter;
+  try {
+    waiter = std::thread([&graph, drained = std::move(drained), start = started.get_future()] {
+      start.wait();
+      std::optional<Error> error;
+      try {
+        graph.wait();
+      } catch (...) {
+        error = current_error();
+      }
+      drained(std::move(error));
+    });
+    graph.start(first, last);
+  } catch (...) {
+    const Error error = current_error();
+    started.set_value();
+    if (waiter.joinable()) {
+      graph.stop();
+      waiter.join();
+    }
+    throw Error(error);
+  }
+  started.set_value();
+  return waiter;
+}
 
 }  // namespace millrace

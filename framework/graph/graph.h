@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "config/plan.h"
@@ -79,9 +80,9 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  // Called on any thread when a step's token has come home, i.e. its last update was submitted. Returns whether the next step may
-  // start at once; if not, resume() opens the gate. Must not block. Graphs without a stepwise stage never call it.
-  using StepDone = std::function<bool(std::uint64_t step)>;
+  // Called on any thread when the last update of a step was submitted. The next step begins after the callback has returned, if
+  // the gate is open. Must not block. Graphs without a stepwise stage never call it.
+  using StepDone = std::function<void(std::uint64_t step)>;
   void on_step_done(StepDone callback);
 
   // What several processes tell each other before a step: a batch is complete here, and the stepwise stages have weighed their
@@ -110,6 +111,11 @@ class Graph {
 
   // Runs steps [first, last), numbered globally: step s belongs to epoch s / steps_per_epoch. Returns at once.
   void start(std::uint64_t first, std::uint64_t last);
+  // Opens the gate for steps below `step`, and closes it for the others. It is open for all until the first call. Returns how
+  // many steps have passed or may pass: more than `step` if later steps have passed already. Any thread.
+  std::uint64_t set_horizon(std::uint64_t step);
+  // hold() closes the gate whatever the horizon is, until resume() or start(). Any thread.
+  void hold();
   void resume();
   // No step that has not passed the gate begins any more; what is under way finishes. Async-signal-unsafe; any thread.
   void stop();
@@ -175,5 +181,10 @@ class Graph {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Starts the graph, and a thread that waits for it and then calls `drained` with the error that has ended it. The graph is not
+// started if the system starts no more threads.
+std::thread start_apart(Graph& graph, std::uint64_t first, std::uint64_t last,
+                        std::function<void(std::optional<Error> error)> drained);
 
 }  // namespace millrace

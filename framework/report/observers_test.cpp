@@ -284,11 +284,11 @@ TEST_F(ObserversTest, RequestsAreToldWhenTheyAreAskedAndWhatBecameOfThem) {
   RunControl& control = requests_.control("observer page");
   control.save();
   control.stop();
-  EXPECT_TRUE(requests_.waits(RequestKind::save, 0));
-  EXPECT_FALSE(requests_.take(RequestKind::validate, 0));
-  requests_.complete(*requests_.take(RequestKind::save, 0), 12, "a.safetensors");
-  EXPECT_FALSE(requests_.waits(RequestKind::save, 0));
-  requests_.refuse_all("the run was over");
+  std::vector<RequestEvent> taken;
+  requests_.give_to([&](RequestEvent request, std::uint64_t) { taken.push_back(std::move(request)); });
+  ASSERT_EQ(taken.size(), 2U);
+  requests_.complete(taken[0], 12, "a.safetensors");
+  requests_.refuse(taken[1], "the run was over");
   control.warn("careful");
   observers_->flush({});
   EXPECT_EQ(notes->notes(), (Lines{"asked save by observer page ", "asked stop by observer page ",
@@ -302,10 +302,9 @@ TEST_F(ObserversTest, AFactorHoldsFromItsStepOnUntilTheNext) {
   EXPECT_EQ(requests_.factor(5), 1);
   control.rate_factor(0.5);
   EXPECT_EQ(requests_.factor(5), 1);
-  requests_.complete_factors(10);
-  control.rate_factor(0.1);
+  requests_.set_factor(10, 0.5);
   for (const double slip : {-1.0, 0.0, 1e300, std::nan("")}) control.rate_factor(slip);
-  requests_.complete_factors(20);
+  requests_.set_factor(20, 0.1);
   for (const auto& [at, factor] : std::vector<std::pair<std::uint64_t, double>>{{9, 1}, {10, 0.5}, {19, 0.5}, {20, 0.1}}) {
     EXPECT_EQ(requests_.factor(at), factor) << "step " << at;
   }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -44,7 +44,19 @@ void Requests::ask(RequestEvent request) {
   tell_(request);  // before it can complete
   const Lock lock(mutex_);
   if (shared_) return outside_.push_back(std::move(request));
-  waiting_.push_back({std::move(request)});
+  hand_over(std::move(request), kAtOnce);
+}
+
+void Requests::hand_over(RequestEvent request, std::uint64_t from) {
+  if (take_) return take_(std::move(request), from);
+  waiting_.push_back({std::move(request), from});
+}
+
+void Requests::give_to(Take take) {
+  const Lock lock(mutex_);
+  take_ = std::move(take);
+  if (!take_) return;
+  for (auto& [request, from] : std::exchange(waiting_, {})) take_(std::move(request), from);
 }
 
 std::vector<RequestEvent> Requests::take_outside() {
@@ -54,24 +66,7 @@ std::vector<RequestEvent> Requests::take_outside() {
 
 void Requests::enter(RequestEvent request, std::uint64_t from) {
   const Lock lock(mutex_);
-  // Two graphs may agree at once, in a different order in each process.
-  waiting_.insert(std::ranges::upper_bound(waiting_, from, {}, &Waiting::from), Waiting{std::move(request), from});
-}
-
-std::optional<RequestEvent> Requests::take(RequestKind kind, std::uint64_t done) {
-  const Lock lock(mutex_);
-  const auto found =
-      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
-  if (found == waiting_.end()) return std::nullopt;
-  RequestEvent request = std::move(found->request);
-  waiting_.erase(found);
-  return request;
-}
-
-bool Requests::waits(RequestKind kind, std::uint64_t done) const {
-  const Lock lock(mutex_);
-  return std::any_of(waiting_.begin(), waiting_.end(),
-                     [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
+  hand_over(std::move(request), from);
 }
 
 void Requests::complete(RequestEvent request, std::uint64_t step, std::string text) {
@@ -85,26 +80,6 @@ void Requests::refuse(RequestEvent request, std::string why) {
   request.state = RequestEvent::State::refused;
   request.text = std::move(why);
   tell_(std::move(request));
-}
-
-void Requests::refuse_all(const std::string& why) {
-  for (const RequestKind kind :
-       {RequestKind::stop, RequestKind::save, RequestKind::validate, RequestKind::rate_factor, RequestKind::checkpoint}) {
-    while (auto request = take(kind, UINT64_MAX)) refuse(std::move(*request), why);
-  }
-  for (RequestEvent& request : take_outside()) refuse(std::move(request), why);
-}
-
-void Requests::complete_stops(std::uint64_t step) {
-  for (RequestEvent& request : take_outside()) enter(std::move(request), kAtOnce);
-  while (auto request = take(RequestKind::stop, UINT64_MAX)) complete(std::move(*request), step);
-}
-
-void Requests::complete_factors(std::uint64_t step) {
-  while (auto request = take(RequestKind::rate_factor, step)) {
-    set_factor(step, request->factor);
-    complete(std::move(*request), step);
-  }
 }
 
 void Requests::set_factor(std::uint64_t step, double factor) {

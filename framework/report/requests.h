@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@
 
 namespace millrace {
 
-// Holds requests until the run completes or refuses them, and reports each stage. Thread-safe.
+// Hands requests to the run, which completes or refuses them, and reports each stage. Thread-safe.
 //
 // In a run of several processes, requests wait outside until all processes have agreed on them (run/step_barrier.h), and then
 // take effect from the same step everywhere.
@@ -29,15 +28,13 @@ class Requests {
   RunControl& control(const std::string& by);
   void ask(RequestEvent request);
 
-  // Removes and returns the oldest waiting request of this kind that is in force after `done` steps.
-  std::optional<RequestEvent> take(RequestKind kind, std::uint64_t done);
-  bool waits(RequestKind kind, std::uint64_t done) const;
-  // `step`: steps done. Report the outcome of a taken request.
+  // Calls `take` for each request, first for those that wait. A request is in force after `from` steps. Any thread may call it; it
+  // must neither block nor call this object. Null: requests wait from now on.
+  using Take = std::function<void(RequestEvent request, std::uint64_t from)>;
+  void give_to(Take take);
+  // `step`: steps done. Report the outcome of a request.
   void complete(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
-  void refuse_all(const std::string& why);
-  // The run has stopped: completes all remaining stop requests. One Ctrl-C in a terminal reaches every process.
-  void complete_stops(std::uint64_t step);
 
   // For several processes: from now on requests wait outside.
   void share() {
@@ -48,13 +45,14 @@ class Requests {
   // An agreed request, in force after `from` steps.
   void enter(RequestEvent request, std::uint64_t from);
 
-  // The newest requested factor applies from `step` (counted from 0). REQUIRES: that step has not begun.
-  void complete_factors(std::uint64_t step);
-  void set_factor(std::uint64_t step, double factor);  // for a resumed run
+  // The factor applies from `step` on, counted from 0. REQUIRES: that step has not begun.
+  void set_factor(std::uint64_t step, double factor);
   double factor(std::uint64_t step) const;
 
  private:
   class Control;
+  void hand_over(RequestEvent request, std::uint64_t from) MILLRACE_REQUIRES(mutex_);
+
   Tell tell_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<RunControl>> controls_ MILLRACE_GUARDED_BY(mutex_);
@@ -62,7 +60,8 @@ class Requests {
     RequestEvent request;
     std::uint64_t from = kAtOnce;
   };
-  std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);
+  Take take_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<Waiting> waiting_ MILLRACE_GUARDED_BY(mutex_);  // while `take_` is null
   std::vector<RequestEvent> outside_ MILLRACE_GUARDED_BY(mutex_);
   bool shared_ MILLRACE_GUARDED_BY(mutex_) = false;
   // More changes than can occur between a step and its last report.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace millrace {
@@ -13,10 +14,8 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
   const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };
   Requests requests{[](const ObserverEvent&) {}};
-  RunControl& page = requests.control("observer page");
   for (std::uint64_t step = 1; step <= kChanges; ++step) {
-    page.rate_factor(asked_at(step));
-    requests.complete_factors(step);
+    requests.set_factor(step, asked_at(step));
     for (std::uint64_t back = 0; back < std::min(step, kNewest); ++back) {
       ASSERT_EQ(requests.factor(step - back), asked_at(step - back)) << step;
     }
@@ -27,21 +26,31 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   EXPECT_LT(kept, kMostKept);
 }
 
-// The page may request twice while a training batch is late: once before that batch is agreed on, once in validation.
-TEST(RateFactors, AreTheSameInAllProcessesInWhateverOrderTheirGraphsAgree) {
-  std::vector<double> factors;
-  for (const bool trains_first : {true, false}) {
-    Requests requests{[](const ObserverEvent&) {}};
-    const auto enter = [&](double factor, std::uint64_t from) {
-      requests.enter({.kind = RequestKind::rate_factor, .by = "observer page", .factor = factor, .text = {}}, from);
-    };
-    if (trains_first) enter(0.5, 9);
-    enter(0.25, Requests::kAtOnce);
-    if (!trains_first) enter(0.5, 9);
-    requests.complete_factors(9);
-    factors.push_back(requests.factor(9));
-  }
-  EXPECT_EQ(factors[0], factors[1]);
+TEST(Requests, ThatWaitAreGivenToTheRunFirst) {
+  Requests requests{[](const ObserverEvent&) {}};
+  RunControl& page = requests.control("observer page");
+  std::vector<RequestKind> taken;
+  page.save();
+  requests.give_to([&](const RequestEvent& request, std::uint64_t from) {
+    EXPECT_EQ(from, Requests::kAtOnce);
+    taken.push_back(request.kind);
+  });
+  page.stop();
+  requests.give_to(nullptr);
+  page.validate();
+  EXPECT_EQ(taken, (std::vector{RequestKind::save, RequestKind::stop}));
+}
+
+TEST(Requests, OfSeveralProcessesWaitOutside) {
+  Requests requests{[](const ObserverEvent&) {}};
+  RunControl& page = requests.control("observer page");
+  std::vector<std::uint64_t> taken;
+  requests.share();
+  requests.give_to([&](const RequestEvent&, std::uint64_t from) { taken.push_back(from); });
+  page.checkpoint();
+  EXPECT_TRUE(taken.empty());
+  for (RequestEvent& request : requests.take_outside()) requests.enter(std::move(request), 7);
+  EXPECT_EQ(taken, std::vector<std::uint64_t>{7});
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ std::string time_in(const RunName& name) {
 }
 
 // When, and how long.
-std::string run_rows(const RunContext& run, const RunResult& result, const CardPlace& place) {
+std::string run_rows(const RunContext& run, const Ended& result, const CardPlace& place) {
   const std::optional<ResumePoint>& from = run.prepared.resume_point;
   const auto named = read_run_name(place.folder.filename().string());  // by the time when it began
   const std::string began = from ? (named ? time_in(*named) : "") : utc_text(place.began);
@@ -124,7 +124,7 @@ Measurements with_earlier(Measurements measured, const RunContext& run, const st
 }
 
 // A process that has not seen the best step knows its value alone: whether that is a share, a later pass says.
-Figure best_figure_of(const RunResult& result) {
+Figure best_figure_of(const Ended& result) {
   Figure best{result.best_found->figure, result.best_found->value};
   for (const auto& [graph, pass] : result.measured.last) {
     for (const Figure& figure : pass.figures) {
@@ -196,7 +196,7 @@ std::string code_block(std::string_view language, std::string_view text) {
 
 std::string utc_text(std::time_t time) { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(time)); }
 
-std::string steps_text(const RunResult& result, std::uint64_t steps_per_epoch) {
+std::string steps_text(const Ended& result, std::uint64_t steps_per_epoch) {
   const std::uint64_t done = result.step - std::min(result.first_step, result.step);
   const std::string range =
       result.first_step > 0 && done > 0 ? fmt::format(", from step {} to {}", result.first_step + 1, result.step) : "";
@@ -204,7 +204,7 @@ std::string steps_text(const RunResult& result, std::uint64_t steps_per_epoch) {
   return fmt::format("{}{}: {:.6g} {}", done, range, epochs, epochs == 1 ? "epoch" : "epochs");
 }
 
-std::string figures_table(const RunResult& result, const std::string& best_file) {
+std::string figures_table(const Ended& result, const std::string& best_file) {
   const std::uint64_t best = result.best_found ? result.best_found->step : 0;
   const auto of = [&](std::uint64_t step) {
     const std::string last = step == result.step ? fmt::format(", the last: {}", kLastWeights) : "";
@@ -243,7 +243,7 @@ std::string changes_table(const std::vector<Difference>& changes, std::uint64_t 
   return fmt::format("| key | until step {} | since then |\n|---|---|---|\n{}", step, rows);
 }
 
-std::string model_card(const RunContext& run, RunResult result, const CardPlace& asked) {
+std::string model_card(const RunContext& run, Ended result, const CardPlace& asked) {
   const CardPlace place{without_link(asked.folder), asked.began};
   result.measured = with_earlier(std::move(result.measured), run, place.folder, result.best_found);
   const Pipeline& pipeline = run.pipeline();

@@ -10,7 +10,7 @@
 
 #include "config/difference.h"
 #include "run/run_context.h"
-#include "run/run_result.h"
+#include "run/ended.h"
 
 namespace millrace {
 
@@ -23,15 +23,15 @@ struct CardPlace {
 // Markdown: when and how long the run was, figures and of which weights they are, how to predict with them, the network, the data
 // with counts and hashes, versions, the command and the recipe. Names of classes, files and runs stand in it as text, whatever is
 // in them.
-std::string model_card(const RunContext& run, RunResult result, const CardPlace& asked);
+std::string model_card(const RunContext& run, Ended result, const CardPlace& asked);
 
 // The parts of it that are functions of values.
 
 std::string utc_text(std::time_t time);  // "2026-01-01T00:00:00Z"
 // "32, from step 17 to 48: 2 epochs".
-std::string steps_text(const RunResult& result, std::uint64_t steps_per_epoch);
+std::string steps_text(const Ended& result, std::uint64_t steps_per_epoch);
 // A table of what was measured, with the weights that each figure is of. `best_file`: that holds the best ones.
-std::string figures_table(const RunResult& result, const std::string& best_file);
+std::string figures_table(const Ended& result, const std::string& best_file);
 // A table of keys which hold other values since the run was resumed after `step`; "": there are none.
 std::string changes_table(const std::vector<Difference>& changes, std::uint64_t step);
 

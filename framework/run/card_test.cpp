@@ -11,7 +11,7 @@ TEST(Card, TakesNamesForNothingButText) {
 }
 
 TEST(Card, CountsTheStepsThatTheRunHasDone) {
-  RunResult result;
+  Ended result;
   result.step = 48;
   EXPECT_EQ(steps_text(result, 16), "48: 3 epochs");
   result.first_step = 16;  // --from 2
@@ -19,7 +19,7 @@ TEST(Card, CountsTheStepsThatTheRunHasDone) {
 }
 
 TEST(Card, SaysWhichWeightsAFigureIsOf) {
-  RunResult result;
+  Ended result;
   result.step = 48;
   result.measured.last["validate"] = {48, {{"loss", 0.5, false, false}}};
   EXPECT_EQ(figures_table(result, "best.safetensors"),
@@ -39,7 +39,7 @@ TEST(Card, SaysWhichWeightsAFigureIsOf) {
 
 // No pass has it.
 TEST(Card, NamesABestFigureOfTheTraining) {
-  RunResult result;
+  Ended result;
   result.step = 48;
   result.measured.last["validate"] = {48, {{"loss", 0.5, false, false}}};
   result.best_found = Best{"train.loss", 48, 0.25};

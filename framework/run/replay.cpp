@@ -9,7 +9,6 @@
 
 #include "checkpoint/checkpointer.h"
 #include "millrace/error.h"
-#include "run/beside.h"
 
 namespace millrace {
 namespace {
@@ -34,7 +33,6 @@ class HeldSteps {
       const std::lock_guard lock(mutex_);
       next_ = step + 1;
       changed_.notify_all();
-      return true;
     });
   }
 
@@ -84,24 +82,10 @@ void let_steps_go(HeldSteps& steps, const std::function<bool(const Graph::StepRe
 void replay_steps(Graph& graph, std::uint64_t first, std::uint64_t last,
                   const std::function<bool(const Graph::StepReady& ready)>& wants) {
   HeldSteps steps(graph, first);
-  graph.start(first, last);
   std::optional<Error> error;
-  std::thread waiter;
-  const auto wait = [&] {
-    try {
-      graph.wait();
-    } catch (...) {
-      error = current_error();
-    }
+  std::thread waiter = start_apart(graph, first, last, [&](std::optional<Error> ended) {
+    error = std::move(ended);
     steps.drain();
-  };
-  start_beside(graph, [&] {
-    try {
-      waiter = std::thread(wait);
-    } catch (...) {
-      steps.close();
-      throw;
-    }
   });
   std::optional<Error> thrown;
   try {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/waited_time.h"
+#include "checkpoint/best.h"
 #include "checkpoint/changes.h"
 #include "memory_limits/limit.h"
 #include "millrace/loss.h"
@@ -38,44 +39,32 @@ bool has_its_sums(const GraphBuild& main, const StepSums& sums) {
 
 }  // namespace
 
-std::uint64_t first_step_before(const SavedState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch) {
-  if (state.batch_size == 0 || state.batch_size == batch_size) return state.first_step;
-  const std::uint64_t epoch = state.step - state.step_of_epoch;  // its first step, as it was counted then
-  if (state.first_step <= epoch) return 0;                       // all of the epoch under way is the run's
-  const std::uint64_t before = (state.first_step - epoch) * state.batch_size / batch_size;
-  return state.epoch * steps_per_epoch + std::min(before, steps_per_epoch);
-}
-
-RunMeter::RunMeter(const RunContext& run, StopRules& rules, const Progress& progress)
+RunMeter::RunMeter(const RunContext& run, const RunState& state, const MainProgress& progress)
     : run_(run),
-      rules_(rules),
+      state_(state),
       progress_(progress),
       steps_per_epoch_(std::max<std::uint64_t>(run.main().data().steps_per_epoch(), 1)),
-      begun_with_(run.steps().first),
       reported_(has_reports(run.main().plan())),
       telemetry_(run) {}
 
-bool RunMeter::restore(const SavedState& state) {
+void RunMeter::restore(const SavedState& saved) {
   const GraphBuild& main = run_.main();
-  begun_with_ = first_step_before(state, main.data().batch.size, steps_per_epoch_);
-  const SavedState::Epoch& epoch = state.so_far;
-  const std::uint64_t steps = run_.steps().first - first_step_of(state.epoch);  // as batches of today's size count them
-  const bool is_over = steps > 0 && run_.steps().first % steps_per_epoch_ == 0;
-  if (steps == 0) return is_over;
+  const SavedState::Epoch& epoch = saved.so_far;
+  const std::uint64_t steps = run_.steps().first - first_step_of(saved.epoch);  // counted in batches of today
+  if (steps == 0) return;
   seconds_before_ = epoch.seconds;
   training_.set(epoch.seconds);
-  if (epoch.steps == 0) return is_over;  // no stage reports them
+  if (epoch.steps == 0) return;  // no stage reports them
   samples_before_ = epoch.samples;
   GraphSums sums{.loss = nullptr, .sums = {}, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash};
   if (has_loss_of_checkpoint(run_.prepared) && has_its_sums(main, epoch.sums)) {
     sums.sums = epoch.sums;
-    if (is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
+    if (state_.epoch_is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
   } else if (run_.options().is_first()) {
     run_.log().warn(fmt::format("[{}]: the loss is another one than before: figures of epoch {} leave out its first {} step{}",
-                                main.plan().name, state.epoch + 1, steps, steps == 1 ? "" : "s"));
+                                main.plan().name, saved.epoch + 1, steps, steps == 1 ? "" : "s"));
   }
-  run_.found().epochs.restore(main.plan().name, state.epoch, std::move(sums));
-  return is_over;
+  run_.found().epochs.restore(main.plan().name, saved.epoch, std::move(sums));
 }
 
 void RunMeter::stands_still() {
@@ -91,50 +80,50 @@ SavedState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
   return {training_.seconds(), sums.samples, sums.steps, sums.stream_hash, sums.sums};
 }
 
-void RunMeter::end_epoch(std::uint64_t epoch, std::uint64_t done) {
+RunMeter::MeasuredEpoch RunMeter::measure_epoch(std::uint64_t epoch, std::uint64_t done) {
   const GraphBuild& build = run_.main();
-  const std::string& name = build.plan().name;
   const std::uint64_t first = first_step_of(epoch);
-  const GraphSums sums = await_reports(name, epoch, done - first);
+  const GraphSums sums = await_reports(build.plan().name, epoch, done - first);
   const bool known = sums.steps > 0;
   const double images =
       known ? sums.samples : static_cast<double>(build.data().samples_until(done) - build.data().samples_until(first));
   EpochEvent event;
-  event.graph = name;
+  event.graph = build.plan().name;
   event.epoch = epoch + 1;
   event.step = done;
   event.epochs = run_.pipeline().run.epochs;
   event.reported = known;
   event.figures = figures_of(build, sums);
-  rules_.look(name, event.figures, done);
   event.seconds = training_.seconds();
   event.images_per_second = images / std::max(event.seconds, 1e-9);
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
   event.waits_for = telemetry_.end_epoch();
-  warn_of_loss(event);
-  run_.observers().tell(std::move(event));
-  require_measured(sums, epoch);
-  if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
-  run_.found().epochs.forget(name, epoch);
-  run_.found().bad_samples.done(name, epoch + 1, 0);
-  training_.set(0);
-  seconds_before_ = samples_before_ = 0;
+  return {std::move(event), sums.measured_nothing()};
 }
 
 // An epoch of nothing is no training, and would end well.
-void RunMeter::require_measured(const GraphSums& sums, std::uint64_t epoch) const {
-  if (!sums.measured_nothing() || !run_.options().is_first()) return;
-  const std::string& name = run_.main().plan().name;
-  fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, epoch + 1,
-       left_out_text(name));
+void RunMeter::tell(MeasuredEpoch epoch) {
+  const std::string name = epoch.event.graph;
+  const std::uint64_t number = epoch.event.epoch, done = epoch.event.step;
+  warn_of_loss(epoch.event);
+  run_.observers().tell(std::move(epoch.event));
+  if (epoch.measured_nothing && run_.options().is_first()) {
+    fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, number,
+         left_out_text(name));
+  }
+  if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
+  run_.found().epochs.forget(name, number - 1);
+  run_.found().bad_samples.done(name, number, 0);
+  training_.set(0);
+  seconds_before_ = samples_before_ = 0;
 }
 
 // With new weights each epoch is better than the first one, whatever is learned. Those from a file may be as good as they get.
 void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   constexpr double kLeastFall = 1e-3;  // share of the first epoch's loss
   const InitialWeights& weights = run_.prepared.weights;
-  const bool begins_new = begun_with_ == 0 && weights.from.file.empty() && weights.metadata.empty();
+  const bool begins_new = state_.begun_with == 0 && weights.from.file.empty() && weights.metadata.empty();
   const auto loss = std::ranges::find(epoch.figures, "loss", &Figure::name);
   if (!begins_new || loss == epoch.figures.end() || !run_.options().is_first()) return;
   if (run_.options().only_main) return;  // a trial: its own verdict says it
@@ -164,7 +153,7 @@ void RunMeter::warn_of_nothing(const std::string& graph) const {
   run_.log().warn(
       fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; it has no figures, and "
                   "counts for no best weights, [stop] or [plateau]",
-                  graph, progress_.done(), left_out_text(graph)));
+                  graph, state_.done, left_out_text(graph)));
 }
 
 std::string RunMeter::left_out_text(const std::string& graph) const {
@@ -179,7 +168,7 @@ GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch,
   const EpochSums& epochs = run_.found().epochs;
   WaitedTime waited;
   std::uint64_t there = 0;
-  while (reported_ && (there = epochs.await(graph, epoch, steps, kLook)) < steps && !progress_.is_drained()) {
+  while (reported_ && (there = epochs.await(graph, epoch, steps, kLook)) < steps && !progress_.is_drained) {
     if (waited.look() <= patience) continue;
     run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others", graph,
                                 there, steps, epoch + 1, patience));
@@ -193,7 +182,7 @@ GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch,
 void RunMeter::await_steps(std::uint64_t done) {
   const double patience = run_.options().report_patience;
   WaitedTime waited;
-  while (tells_steps_ && !run_.found().steps.has_told_until(done) && !progress_.is_drained()) {
+  while (tells_steps_ && !run_.found().steps.has_told_until(done) && !progress_.is_drained) {
     if (waited.look() > patience) {
       run_.log().warn(
           fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
@@ -269,6 +258,10 @@ std::string RunMeter::only_class(const GraphBuild& build, const GraphSums& sums)
   return build.counted_classes()[totals->only_predicted()];
 }
 
+bool RunMeter::is_best(std::uint64_t step) const {
+  return state_.has_best() && state_.best.batch_size == 0 && state_.best.best_step == step;
+}
+
 // A network that has hardly begun to learn often names one class alone, so that the first pass of a training says little: its
 // line names the class, and the next one, or the run's end, warns.
 void RunMeter::look_for_one_class(const PassEvent& pass) {
@@ -279,16 +272,15 @@ void RunMeter::look_for_one_class(const PassEvent& pass) {
   }
   const std::uint64_t step = pass.best_step != 0 ? pass.best_step : pass.step;
   found.name = pass.only_class;
-  if (rules_.has_best() && rules_.best_found().step == step) found.best_step = step;
+  if (is_best(step)) found.best_step = step;
   if (++found.passes == 2) warn_of_one_class(pass.graph, found);
   if (found.passes >= 2) found.told_step = found.best_step;
 }
 
 void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found) const {
-  const bool is_of_best = rules_.has_best() && rules_.best_found().step == found.best_step;
-  const std::string best = is_of_best ? fmt::format(", by the best weights so far too, those of step {} by {}", found.best_step,
-                                                    rules_.best_found().figure)
-                                      : std::string();
+  const std::string best = is_best(found.best_step) ? fmt::format(", by the best weights so far too, those of step {} by {}",
+                                                                  found.best_step, best_figure(run_.pipeline())->text())
+                                                    : std::string();
   run_.log().warn(fmt::format(
       "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
       "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one "
@@ -299,7 +291,7 @@ void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found
 
 const Measurements& RunMeter::end_run() const {
   for (const auto& [graph, found] : one_class_) {
-    if (!rules_.has_best() || rules_.best_found().step != found.best_step || found.told_step == found.best_step) continue;
+    if (!is_best(found.best_step) || found.told_step == found.best_step) continue;
     warn_of_one_class(graph, found);
   }
   return measured_;
@@ -313,13 +305,13 @@ void RunMeter::keep_measured(const PassEvent& pass) {
     return;
   }
   Measured& last = measured_.last[pass.graph];
-  if (rules_.has_best() && last.step == rules_.best_found().step) measured_.best[pass.graph] = last;
+  if (is_best(last.step)) measured_.best[pass.graph] = last;
   last = {pass.step, pass.figures};
 }
 
-void RunMeter::end_pass(const DonePass& pass) {
+RunMeter::MeasuredPass RunMeter::measure_pass(const DonePass& pass) {
   const GraphBuild& build = *run_.builds()[pass.graph];
-  const std::uint64_t an_epoch = build.data().steps_per_epoch(), done = progress_.done();  // the main graph stands still
+  const std::uint64_t an_epoch = build.data().steps_per_epoch(), done = state_.done;
   const GraphSums sums = take_sums(build.plan().name, pass.first / an_epoch, pass.last / an_epoch);
   PassEvent event;
   event.graph = build.plan().name;
@@ -335,17 +327,20 @@ void RunMeter::end_pass(const DonePass& pass) {
   event.only_class = only_class(build, sums);
   if (!event.class_matrix.empty()) event.classes = build.data().classes;
   event.best_step = pass.best_step;
-  keep_measured(event);
-  if (pass.best_step == 0) rules_.look(event.graph, event.figures, event.step);  // else they are not of this step
-  look_at_numbers(event);
-  look_for_one_class(event);
-  warn_of_explosion(event);
-  if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = pass.seconds;
-  if (pass.graph != 0) telemetry_.stood_still(event.graph, pass.seconds);
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
-  run_.observers().tell(std::move(event));
+  keep_measured(event);
+  if (pass.graph != 0) telemetry_.stood_still(event.graph, pass.seconds);
+  return {std::move(event), sums.measured_nothing()};
+}
+
+void RunMeter::tell(MeasuredPass pass) {
+  look_at_numbers(pass.event);
+  look_for_one_class(pass.event);
+  warn_of_explosion(pass.event);
+  if (pass.measured_nothing) warn_of_nothing(pass.event.graph);
+  run_.observers().tell(std::move(pass.event));
 }
 
 void RunMeter::goes_on() {
@@ -357,14 +352,14 @@ void RunMeter::goes_on() {
 bool RunMeter::telemetry(bool now) {
   if (!now && seconds_since(ticked_) < kTick) return false;
   ticked_ = Clock::now();
-  run_.observers().tell(telemetry_.look(progress_.done()));
+  run_.observers().tell(telemetry_.look(progress_.done));
   return true;
 }
 
 void RunMeter::tick(const std::string& waits_for) {
   ticked_ = Clock::now();
   TickEvent event;
-  event.step = progress_.done();
+  event.step = progress_.done;
   event.steps = run_.steps().end;
   if (event.step == event.steps && waits_for.empty()) return;  // what there is to say is said
   event.graph = run_.main().plan().name;

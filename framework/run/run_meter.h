@@ -1,7 +1,8 @@
-// The measure of a run: its epochs and passes are timed, the sums of their steps are waited for, and observers are told.
+// Measures a run: times its epochs and passes, waits for the sums of their steps, and tells observers.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -11,11 +12,10 @@
 
 #include "checkpoint/saved_state.h"
 #include "millrace/observer.h"
-#include "prepare/stop_rules.h"
 #include "report/run_log.h"
-#include "run/progress.h"
+#include "run/decide.h"
 #include "run/run_context.h"
-#include "run/run_result.h"
+#include "run/ended.h"
 #include "run/stopwatch.h"
 #include "run/telemetry.h"
 
@@ -30,26 +30,38 @@ struct DonePass {
   std::uint64_t best_step = 0;  // of the best weights, where these were evaluated
 };
 
-// The step with which a resumed run began, as batches of today's size count it.
-std::uint64_t first_step_before(const SavedState& state, std::uint64_t batch_size, std::uint64_t steps_per_epoch);
+// How far the main graph is. Its threads write this.
+struct MainProgress {
+  std::atomic<std::uint64_t> done = 0;  // steps whose updates are submitted
+  std::atomic<bool> is_drained = false;
+};
 
-// One thread. All that it is given outlives it.
+// One thread. All that it is given outlives it. `state` is what the rules of the run have decided so far.
 class RunMeter {
  public:
-  RunMeter(const RunContext& run, StopRules& rules, const Progress& progress);
+  RunMeter(const RunContext& run, const RunState& state, const MainProgress& progress);
 
-  // A resumed run goes on in the epoch that the checkpoint has begun. Returns whether that epoch has no step left: larger batches
-  // may leave none.
-  bool restore(const SavedState& state);
-  void goes_on();       // the main graph computes from here on
-  void stands_still();  // it does not, from here on
+  void restore(const SavedState& saved);  // a resumed run is in the middle of an epoch
+  void goes_on();                         // the main graph computes from here on
+  void stands_still();                    // it does not, from here on
   void stood_still(const std::string& what, double seconds) { telemetry_.stood_still(what, seconds); }
   SavedState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
 
   // At a boundary: until observers know of all steps before it.
   void await_steps(std::uint64_t done);
-  void end_epoch(std::uint64_t epoch, std::uint64_t done);
-  void end_pass(const DonePass& pass);
+  // Metrics are measured before the rules decide about them, and told afterwards.
+  struct MeasuredEpoch {
+    EpochEvent event;
+    bool measured_nothing = false;
+  };
+  struct MeasuredPass {
+    PassEvent event;
+    bool measured_nothing = false;
+  };
+  MeasuredEpoch measure_epoch(std::uint64_t epoch, std::uint64_t done);
+  void tell(MeasuredEpoch epoch);  // throws if nothing was measured
+  MeasuredPass measure_pass(const DonePass& pass);
+  void tell(MeasuredPass pass);
   // Until all processes have done the steps that this one has done, and their reports are there. All processes call it. Throws
   // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
@@ -57,7 +69,6 @@ class RunMeter {
   bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  std::uint64_t begun_with() const { return begun_with_; }  // step of the run, resumed or not
   const Measurements& end_run() const;  // what passes have measured; warns of best weights that give one class to everything
 
  private:
@@ -65,11 +76,11 @@ class RunMeter {
   static constexpr double kTick = 0.1;  // seconds
   static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-  std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, begun_with_); }
+  std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, state_.begun_with); }
   GraphSums await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   GraphSums take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void keep_measured(const PassEvent& pass);
-  void require_measured(const GraphSums& sums, std::uint64_t epoch) const;
+  bool is_best(std::uint64_t step) const;
   std::vector<Figure> figures_of(const GraphBuild& build, const GraphSums& sums) const;
   std::string only_class(const GraphBuild& build, const GraphSums& sums) const;
   void look_for_one_class(const PassEvent& pass);
@@ -80,10 +91,9 @@ class RunMeter {
   std::string left_out_text(const std::string& graph) const;
 
   const RunContext& run_;
-  StopRules& rules_;
-  const Progress& progress_;
+  const RunState& state_;
+  const MainProgress& progress_;
   const std::uint64_t steps_per_epoch_;
-  std::uint64_t begun_with_;
   bool reported_;                            // some stage reports the main graph's steps
   bool tells_steps_ = true;                  // observers hear of each step before its boundary
   std::set<std::string> warned_of_numbers_;  // by graph

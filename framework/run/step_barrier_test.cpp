@@ -5,8 +5,11 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <deque>
 #include <future>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "ranks/socket_group.h"
 
@@ -19,6 +22,7 @@ struct Rank {
         requests([](const ObserverEvent&) {}),
         barrier(group, Group::kSteps, requests, false, nullptr, finishes) {
     requests.share();
+    requests.give_to([this](RequestEvent request, std::uint64_t) { taken.push_back(std::move(request)); });
   }
   ~Rank() { group.leave(nullptr); }  // for which the barrier waits
 
@@ -28,7 +32,16 @@ struct Rank {
     return answer->get_future();
   }
 
+  // The oldest request that was agreed on. REQUIRES: an answer came after it.
+  std::optional<RequestEvent> take() {
+    if (taken.empty()) return std::nullopt;
+    RequestEvent request = std::move(taken.front());
+    taken.pop_front();
+    return request;
+  }
+
   SocketGroup group;
+  std::deque<RequestEvent> taken;
   Requests requests;
   StepBarrier barrier;
 };
@@ -61,7 +74,7 @@ TEST_F(StepBarrierTest, AGraphThatWasStoppedMayRunAgain) {
   ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "[stop]", .text = {}});
   EXPECT_EQ(begin(1), kBoth) << "the request is told with this step";
   EXPECT_EQ(begin(2), kNeither);
-  for (const auto& rank : ranks_) EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
+  for (const auto& rank : ranks_) EXPECT_TRUE(rank->take());
   start();
   EXPECT_EQ(begin(0), kBoth);
 }
@@ -76,7 +89,7 @@ TEST_F(FinishingBarrierTest, OnlyASignalBreaksAPassOff) {
   ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "[stop]", .text = {}});
   EXPECT_EQ(begin(0), kBoth) << "the request is told with this step";
   EXPECT_EQ(begin(1), kBoth);
-  for (const auto& rank : ranks_) EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
+  for (const auto& rank : ranks_) EXPECT_TRUE(rank->take());
   ranks_[0]->requests.ask({.by = "signal 2", .signal = 2, .text = {}});
   EXPECT_EQ(begin(2), kBoth);
   EXPECT_EQ(begin(3), kNeither);
@@ -87,8 +100,8 @@ TEST_F(StepBarrierTest, ASignalToBothIsOneRequest) {
   for (const auto& rank : ranks_) rank->requests.ask({.kind = RequestKind::stop, .by = "signal 2", .signal = 2, .text = {}});
   EXPECT_EQ(begin(0), kBoth);
   for (const auto& rank : ranks_) {
-    EXPECT_TRUE(rank->requests.take(RequestKind::stop, 0));
-    EXPECT_FALSE(rank->requests.take(RequestKind::stop, 0));
+    EXPECT_TRUE(rank->take());
+    EXPECT_FALSE(rank->take());
   }
 }
 
@@ -98,8 +111,8 @@ TEST_F(StepBarrierTest, ASignalIsNotTakenForAnotherRequestToStop) {
   ranks_[1]->requests.ask({.kind = RequestKind::stop, .by = "signal 15", .signal = 15, .text = {}});
   EXPECT_EQ(begin(0), kBoth);
   for (const auto& rank : ranks_) {
-    EXPECT_EQ(rank->requests.take(RequestKind::stop, 0)->signal, 0);
-    const auto second = rank->requests.take(RequestKind::stop, 0);
+    EXPECT_EQ(rank->take()->signal, 0);
+    const auto second = rank->take();
     ASSERT_TRUE(second);
     EXPECT_EQ(second->signal, 15);
   }

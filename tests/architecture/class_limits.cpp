@@ -25,6 +25,14 @@ constexpr std::array kLarge = {
     ClassLimit{.name = "ParamInfo", .fields = 21},
     // One type of six kinds, each with a constructor, a query and a setter.
     ClassLimit{.name = "Value", .public_functions = 30},
+    // One call per measurement, and one to report it.
+    ClassLimit{.name = "RunMeter", .public_functions = 16},
+    // The calls of a graph and of its source.
+    ClassLimit{.name = "Gate", .public_functions = 16},
+    // Everything that the rules of a run read, one call per event, and one per action.
+    ClassLimit{.name = "RunState", .fields = 37},
+    ClassLimit{.name = "Decider", .public_functions = 19, .private_functions = 38},
+    ClassLimit{.name = "Runner", .private_functions = 54, .fields = 32},
     // One call per kind of report from a stage to its run.
     ClassLimit{.name = "RunLog", .public_functions = 16},
     // All decisions before a run, and all its options.

@@ -17,7 +17,7 @@
 #include "planted.h"
 #include "prepare/prepared_run.h"
 #include "report.h"
-#include "run/run.h"
+#include "run/runner.h"
 
 namespace millrace::test {
 namespace {
@@ -99,7 +99,7 @@ class Bottlenecks : public ::testing::Test {
     RunOptions options;
     options.hooks.observer = listener;
     const auto prepared = prepare(plan, *registry_, options);
-    millrace::Run(*prepared).go();
+    run_once(*prepared);
     return {listener->line, listener->builder.build(2)};
   }
 

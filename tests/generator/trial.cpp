@@ -14,7 +14,7 @@
 #include "config/plan.h"
 #include "places.h"
 #include "run/check.h"
-#include "run/rollback.h"
+#include "run/runner.h"
 #include "testkit/apart.h"
 
 namespace millrace::generator {

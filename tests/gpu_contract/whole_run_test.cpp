@@ -20,8 +20,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
 #include "ranks/socket_group.h"
-#include "run/rollback.h"
-#include "run/run.h"
+#include "run/runner.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
 
@@ -205,7 +204,7 @@ class WholeRun : public testing::Test {
     RunOptions options;
     options.devices = devices;
     const auto prepared = prepare(pipeline, registry_, options);
-    millrace::Run(*prepared).go();
+    run_once(*prepared);
     std::vector<std::vector<float>> values;
     for (const auto& replica : prepared->replicas.here()) {
       for (std::size_t p = 0; p < pipeline.network->parameters.size(); ++p) {
@@ -289,7 +288,7 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   RunOptions options;
   options.hooks.observer = told;
   options.report_patience = 0.05;
-  millrace::Run(*prepare(pipeline, registry_, options)).go();
+  run_once(*prepare(pipeline, registry_, options));
   const std::vector<std::string> expected = {
       "step 4: what its stages promised to tell of it has not come within 0.05 s; steps are told later than their epochs from "
       "here on"};
@@ -382,7 +381,7 @@ TEST_F(WholeRun, RanksWhoseDevicesAreOfTwoBackendsAreRefused) {
 TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
   const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(),
                                           {"run.folder=" + (folder_ / "runs").string(), "checkpoint.every=epoch"}, registry_);
-  const std::filesystem::path run = millrace::Run(*prepare(pipeline, registry_, {})).go().folder;
+  const std::filesystem::path run = run_once(*prepare(pipeline, registry_, {})).folder;
   const std::filesystem::path latest = run / "checkpoints" / "latest";
   RunOptions options;
   options.resume.run = run.string();
@@ -390,7 +389,7 @@ TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
     const auto late = prepare(pipeline, registry_, options);
     std::ofstream(latest) << "step-000000004\n";
     try {
-      millrace::Run(*late).go();
+      run_once(*late);
       ADD_FAILURE() << "it went on";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::run);
@@ -400,7 +399,7 @@ TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
                                              run.string()));
     }
   }
-  EXPECT_EQ(millrace::Run(*prepare(pipeline, registry_, options)).go().step, 12U);
+  EXPECT_EQ(run_once(*prepare(pipeline, registry_, options)).step, 12U);
 }
 
 // One bucket per step, four waits for it and two of the optimizer: steps are counted from 0.

@@ -9,7 +9,7 @@
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
-#include "run/run.h"
+#include "run/runner.h"
 #include "testkit/files.h"
 #include "weight_files/weights.h"
 
@@ -69,7 +69,7 @@ class Predicting : public testing::Test {
     RunOptions options;
     options.weights = (folder_.path() / "w.safetensors").string();
     save_weights_file(options.weights, *pipeline.network, weights);
-    millrace::Run(*prepare(pipeline, registry_, options)).go();
+    run_once(*prepare(pipeline, registry_, options));
     return static_cast<double>(CountingSink::end.allocations - CountingSink::warm.allocations) /
            static_cast<double>(kEndStep - kWarmStep);
   }

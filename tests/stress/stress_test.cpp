@@ -156,7 +156,7 @@ class TinyRun {
                                .io_threads = s_.io_threads,
                                .chunk = static_cast<std::uint32_t>(s_.chunk),
                                .host_buffer = counted_buffer});
-    graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
+    graph.on_step_done([this, &graph](std::uint64_t step) { step_done(graph, step); });
     const std::uint64_t steps = static_cast<std::uint64_t>(s_.epochs) * test_.steps_per_epoch();
     graph.start(0, steps);
     std::thread outside([&] { interfere(graph); });
@@ -173,7 +173,7 @@ class TinyRun {
   }
 
  private:
-  bool step_done(std::uint64_t step) {
+  void step_done(Graph& graph, std::uint64_t step) {
     const std::uint64_t expected = (step + 1) * static_cast<std::uint64_t>(s_.buckets);
     for (int replica = 0; replica < s_.replicas; ++replica) {
       const std::uint64_t updates = test_.instance<Update>("update", replica).updates;
@@ -183,16 +183,23 @@ class TinyRun {
       }
     }
     ++done_;
-    if (!s_.closes || step % 3 != 1) return true;
-    wants_resume_ = true;
-    return false;
+    if (!s_.closes || step % 3 != 1) return;
+    if (step % 2 == 0) {
+      graph.hold();
+    } else {
+      graph.set_horizon(step + 1);
+    }
+    opens_to_ = step + 4;
   }
 
   void interfere(Graph& graph) {
     const auto start = std::chrono::steady_clock::now();
     bool stopped = false;
     while (!over_) {
-      if (wants_resume_.exchange(false)) graph.resume();
+      if (const std::uint64_t horizon = opens_to_.exchange(0); horizon != 0) {
+        graph.resume();
+        graph.set_horizon(horizon);
+      }
       if (s_.stop_after && !stopped && std::chrono::steady_clock::now() - start > *s_.stop_after) {
         graph.stop();
         stopped = true;
@@ -216,7 +223,8 @@ class TinyRun {
   const Scenario s_;
   TestGraph test_;
   std::atomic<std::uint64_t> done_{0};
-  std::atomic<bool> wants_resume_{false}, over_{false};
+  std::atomic<std::uint64_t> opens_to_{0};  // 0: the gate is open
+  std::atomic<bool> over_{false};
   std::string wrong_;
 };
 

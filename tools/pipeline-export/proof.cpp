@@ -20,7 +20,7 @@
 #include "millrace/error.h"
 #include "millrace/util/bytes.h"
 #include "millrace/util/sha256.h"
-#include "run/rollback.h"
+#include "run/runner.h"
 #include "send_samples.h"
 
 namespace millrace {

@@ -19,7 +19,7 @@
 #include "prepare/prepared_run.h"
 #include "process_times.h"
 #include "run/bottleneck.h"
-#include "run/run.h"
+#include "run/runner.h"
 
 namespace millrace {
 namespace {
@@ -225,7 +225,7 @@ Calibration calibrate(const ProfiledFile& what, const Registry& registry, const 
   const auto prepared = prepare(pipeline, registry, run_options);
   measured.facts = facts_of_run(*prepared);
   prepared->open_graphs();
-  Run(*prepared).go();
+  run_once(*prepared);
   measured.windows = watch->take();
   if (measured.windows.size() < 2 && run_options.is_first()) {
     fail(ErrorKind::usage, "'{}' ended before anything was measured: graph '{}' has too few steps", what.file,

@@ -24,7 +24,7 @@
 #include "pictures.h"
 #include "rank_group.h"
 #include "report.h"
-#include "run/run.h"
+#include "run/runner.h"
 
 namespace millrace {
 namespace {
@@ -107,7 +107,7 @@ Profile profile_of(const std::string& file, const CommandLine& line, const Regis
   options.hooks.observer = watch;
   const auto prepared = prepare(pipeline, registry, options);
   prepared->open_graphs();
-  Run(*prepared).go();
+  run_once(*prepared);
   if (!options.is_first()) return {};
   Profile profile = watch->builder.build(static_cast<int>(available_cores().size()), part_of_batch(*prepared));
   profile.file = file;

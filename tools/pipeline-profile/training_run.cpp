@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "prepare/prepared_run.h"
-#include "run/run.h"
+#include "run/runner.h"
 
 namespace millrace {
 namespace {
@@ -67,7 +67,7 @@ std::vector<Validation> train_to_accuracy(const ProfiledFile& what, const Regist
   options.hooks.observer = watch;
   const auto prepared = prepare(pipeline, registry, options);
   prepared->open_graphs();
-  Run(*prepared).go();
+  run_once(*prepared);
   if (options.is_first() && watch->validations().empty()) {
     fail(ErrorKind::usage, "--to-accuracy: '{}' counts no accuracy: its loss is not one of classes", what.file);
   }

@@ -30,7 +30,7 @@
 #include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/explain.h"
-#include "run/rollback.h"
+#include "run/runner.h"
 #include "run_ranks.h"
 #include "screen_watch.h"
 #include "signal_watch.h"
@@ -99,11 +99,11 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
 }
 
 // Also with --quiet: nothing else reports that the run was stopped.
-void say_how_to_resume(const RunResult& result) {
+void say_how_to_resume(const Ended& result) {
   if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to resume: {}\n", result.go_on);
 }
 
-void say_where(const CommandLine& line, const RunResult& result) {
+void say_where(const CommandLine& line, const Ended& result) {
   if (line.quiet) return say_how_to_resume(result);
   if (!result.weights_file.empty()) {
     print_to_stderr("weights: {}\n", result.weights_file);
@@ -115,7 +115,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
 }
 
 // Prints a trial's result and returns its exit code.
-int conclude(const CommandLine& line, const Trial& trial, const RunResult& result) {
+int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
   const auto say = [&](const std::string& text) {
     line.json ? print_to_stderr("{}", text) : fmt::print("{}", terminal_text(text));
   };
@@ -157,7 +157,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     return 0;
   }
   std::uint64_t to_verify = line.verify;
-  const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](PreparedRun& prepared) {
+  const Ended result = run_with_rollbacks(pipeline, registry, line.options, [&](PreparedRun& prepared) {
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) print_to_stderr("{}\n", text);
     };

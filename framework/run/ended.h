@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "millrace/error.h"
 #include "millrace/observer.h"
+#include "prepare/run_options.h"
 #include "weight_files/best_weights.h"
 
 namespace millrace {
@@ -21,8 +23,15 @@ struct Measurements {
   std::map<std::string, Measured> last, best;
 };
 
+// What a run asks for that has failed since numbers were not finite: to be prepared again, with these options.
+struct Rollback {
+  Error error;
+  RunOptions options;
+  double seconds = 0;  // that the run has taken, with what it abandons
+};
+
 // What a run ended with.
-struct RunResult {
+struct Ended {
   double epoch = 0;              // of the main graph, done
   std::uint64_t step = 0;        // of the main graph, done
   int signal = 0;                // that stopped it, or 0
@@ -34,7 +43,8 @@ struct RunResult {
   bool not_finite = false;       // the main graph does not train, and a loss or a prediction of it was not finite
   std::uint64_t first_step = 0;  // steps that were done when the run began: --from
   Measurements measured;
-  std::optional<Best> best_found;  // of run.best or checkpoint.best
+  std::optional<Best> best_found;    // of run.best or checkpoint.best
+  std::optional<Rollback> rollback;  // the run has failed; all else is empty
 };
 
 }  // namespace millrace
