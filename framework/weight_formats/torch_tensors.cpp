@@ -18,12 +18,6 @@
 namespace millrace {
 namespace {
 
-// The table at `inside`: keys joined by dots, such as "ema.module". "": the one under "state_dict", "model" or
-// "model_state_dict", else the pickle itself if it holds tensors, else the only table with tensors, at most four keys deep, that
-// is not an optimizer's. Throws Error(data) that lists the tables. `is_tensor`: whether a value is a tensor.
-const PickleNode& table_of_tensors(const Pickle& pickle, const std::string& inside,
-                                   const std::function<bool(const PickleNode& value)>& is_tensor);
-
 constexpr std::size_t kDeepestTable = 4, kMostTablesNamed = 8;
 
 struct FoundTable {
@@ -32,6 +26,7 @@ struct FoundTable {
   std::size_t tensors = 0;
 };
 
+// Every project wraps its state dict differently: "state_dict", "net", "ema", "state_dict_ema", {"ema": {"module": ...}}.
 class TableSearch {
  public:
   TableSearch(const Pickle& pickle, const std::function<bool(const PickleNode& value)>& is_tensor)
@@ -128,6 +123,9 @@ class TableSearch {
   std::vector<std::string> keys_;  // the first ones in the pickle
 };
 
+// The table at `inside`: keys joined by dots, such as "ema.module". "": the one under "state_dict", "model" or
+// "model_state_dict", else the pickle itself if it holds tensors, else the only table with tensors, at most four keys deep, that
+// is not an optimizer's. Throws Error(data) that lists the tables. `is_tensor`: whether a value is a tensor.
 const PickleNode& table_of_tensors(const Pickle& pickle, const std::string& inside,
                                    const std::function<bool(const PickleNode& value)>& is_tensor) {
   TableSearch search(pickle, is_tensor);
