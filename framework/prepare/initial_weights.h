@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,22 +51,10 @@ void begin_last_layer_new(InitialWeights& weights, const Network& network);
 void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, const GraphBuild& main,
                           const std::vector<std::unique_ptr<Replica>>& replicas, const WeightsOptions& options);
 
-// Sends a file of weights to ranks that have no copy.
-class SentWeights {
- public:
-  // `path`: this rank's initial weights; "": none. Each rank fetches URLs itself. All ranks make one. The first rank with its
-  // file sends it to all that lack theirs. Throws Error(storage) if it cannot be stored.
-  SentWeights(const std::string& path, Group& group);
-
-  bool is_copy() const { return copy_.has_value(); }
-  const std::string& path() const { return path_; }  // path to read, valid while this object lives
-
- private:
-  void keep(const std::vector<std::byte>& bytes);
-
-  std::string path_;
-  std::optional<ScratchFolder> copy_;
-};
+// Sends a file of weights to ranks that have no copy. All ranks call it with the path of their initial weights; "": none. Each
+// rank fetches URLs itself. The first rank with its file sends it to all that lack theirs. A rank that receives one reads the
+// copy in the returned folder, to which `path` is set; else null. Throws Error(storage) if it cannot be stored.
+std::unique_ptr<ScratchFolder> send_where_missing(std::string& path, Group& group);
 
 std::string checksum_of_file(const std::string& path);
 

@@ -212,10 +212,10 @@ void require_finite_weights(const PreparedRun& run) {
 // Reads the initial weights. A rank without a copy of the file receives one from another rank.
 void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
-  std::optional<SentWeights> sent;
+  std::unique_ptr<ScratchFolder> copy;
   if (run.options.group != nullptr) {
     run.options.doing("looking which ranks have the weights");
-    run.weights.from.file = sent.emplace(named, *run.options.group).path();
+    copy = send_where_missing(run.weights.from.file, *run.options.group);
     const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
     std::error_code ignored;
     if (is_file && !std::filesystem::exists(run.weights.from.file, ignored)) {
@@ -229,8 +229,8 @@ void take_weights(PreparedRun& run) {
     const bool says_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
     throw says_file ? error.in(run.pipeline.place_of("network.weights")) : error;
   }
-  if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
-  if (sent && sent->is_copy()) run.weights.from.file = named;
+  if (run.options.group != nullptr) run.weights.checksum = checksum_of_file(run.weights.from.file);
+  if (copy) run.weights.from.file = named;
   require_finite_weights(run);
   say_new_layer(run);
 }
