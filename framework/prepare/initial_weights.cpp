@@ -209,7 +209,7 @@ void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, con
   malloc_trim(0);  // returns freed memory to the system
 }
 
-std::unique_ptr<ScratchFolder> send_where_missing(std::string& path, Group& group) {
+std::unique_ptr<ScratchFolder> send_weights_where_missing(std::string& path, Group& group) {
   const Has mine = state_of(path);
   const auto sent = static_cast<std::byte>(mine);
   const auto all = group.all_gather(Group::kRun, std::span(&sent, 1));

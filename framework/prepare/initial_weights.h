@@ -54,7 +54,7 @@ void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, con
 // Sends a file of weights to ranks that have no copy. All ranks call it with the path of their initial weights; "": none. Each
 // rank fetches URLs itself. The first rank with its file sends it to all that lack theirs. A rank that receives one reads the
 // copy in the returned folder, to which `path` is set; else null. Throws Error(storage) if it cannot be stored.
-std::unique_ptr<ScratchFolder> send_where_missing(std::string& path, Group& group);
+std::unique_ptr<ScratchFolder> send_weights_where_missing(std::string& path, Group& group);
 
 std::string checksum_of_file(const std::string& path);
 

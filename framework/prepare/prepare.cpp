@@ -215,7 +215,7 @@ void take_weights(PreparedRun& run) {
   std::unique_ptr<ScratchFolder> copy;
   if (run.options.group != nullptr) {
     run.options.doing("looking which ranks have the weights");
-    copy = send_where_missing(run.weights.from.file, *run.options.group);
+    copy = send_weights_where_missing(run.weights.from.file, *run.options.group);
     const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
     std::error_code ignored;
     if (is_file && !std::filesystem::exists(run.weights.from.file, ignored)) {
