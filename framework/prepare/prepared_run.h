@@ -82,7 +82,6 @@ struct PreparedRun {
 
  private:
   GraphOptions graph_options(std::size_t graph) const;
-  MemoryNeeds memory_needs(const Replicas& candidates) const;
 };
 
 // Finds mistakes before expensive work. Opens sources (which list their samples). Reads no samples except: a few images
