@@ -1,9 +1,11 @@
 // A checkpoint on the disk: a folder such as step-000001200 with
+//
 //   state.safetensors  every state of every parameter, "conv1.weight/momentum", and running statistics of each replica,
 //                      "bn1.running_mean/value/1"
 //   state.json         the progress of the run (saved_state.h)
 //   pipeline.toml      the resolved file
 //   manifest.json      size and CRC-64/XZ of each of these
+//
 // Next to these folders lie the files `latest` and `best`, which each name one of them, and `number` (RunPlaces). A folder is
 // written under a name that begins with a dot. It is renamed once it is on the disk and was read back, and `latest` moves after
 // that. So `latest` always names a whole checkpoint, even if the writer is killed.

@@ -137,7 +137,7 @@ class CheckpointObjects final : public CheckpointPlace {
  private:
   using Files = std::set<std::string>;
   struct Objects {
-    std::map<std::string, Files> folders;  // of checkpoints
+    std::map<std::string, Files> folders;  // by checkpoint
     Files files;                           // next to the folders
   };
 

@@ -99,8 +99,8 @@ class CheckpointWriter {
   std::condition_variable changed_;
   std::shared_ptr<Job> job_;  // until it is written
   bool closing_ = false;
-  int failures_ = 0;                   // of the disk or storage since the last success
-  Error failure_{ErrorKind::run, {}};  // of the last failed attempt
+  int failures_ = 0;                   // failed attempts since the last success
+  Error failure_{ErrorKind::run, {}};  // error of the last failed attempt
   // Owned by the thread while there is a job, else by the caller.
   bool told_of_old_ones_ = false;      // warned that old checkpoints cannot be removed
   std::uint64_t newest_ = 0;           // steps done in the newest checkpoint written here

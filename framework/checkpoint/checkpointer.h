@@ -83,8 +83,8 @@ class Checkpointer {
   }
   // Like wait(), at the end of the run. Throws as CheckpointWriter::finish() does if the last or best one is not written.
   void finish();
-  // Reports a checkpoint in progress, and retries a kept best one. Returns why that was not written, and where it is instead;
-  // else "".
+  // Waits until a checkpoint in progress is reported, and retries a kept best one. Returns why that was not written, and where
+  // it is instead; else "".
   std::string stop();
   bool writes() const { return writer_ != nullptr; }
 
@@ -104,7 +104,7 @@ class Checkpointer {
   const ReplicaView replicas_;
   WeightsWriter& weights_;
   const Listener listener_;
-  BatchHashes batches_;           // of the main graph, in this process
+  BatchHashes batches_;           // the main graph's, in this process
   std::filesystem::path folder_;  // the run's; "" before open()
   std::filesystem::path rescued_;
   mutable std::mutex known_mutex_;

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
-constexpr std::size_t kMostDigits = 9;                             // of the number
+constexpr std::size_t kMostDigits = 9;                             // in the number
 
 constexpr const char* kLatest = "latest";  // next to the runs of a name
 

@@ -32,7 +32,7 @@ class RunPlaces {
   // Folder of the run's checkpoints; with a storage it is a URL.
   std::filesystem::path checkpoint_folder(const std::filesystem::path& run) const;
   std::unique_ptr<CheckpointPlace> checkpoints(const std::filesystem::path& run) const;
-  Storage* storage() const;                                                  // of checkpoints; null if they lie in a folder
+  Storage* storage() const;                                                  // for checkpoints; null if they lie in a folder
   const std::string& folder() const { return pipeline_.checkpoint.folder; }  // [checkpoint] folder; "": the run's own
 
   // Runs of this name with a place for checkpoints, the newest first. A run's name is its start time; other folders, such as a

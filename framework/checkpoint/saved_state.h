@@ -17,8 +17,8 @@ struct SavedState {
 
   std::uint64_t step = 0;                      // steps done, in the main graph
   std::uint64_t epoch = 0, step_of_epoch = 0;  // the next epoch and step, from 0
-  std::uint64_t batch_size = 0;                // of the main graph; older checkpoints have 0
-  std::uint64_t first_step = 0;                // of the run's start
+  std::uint64_t batch_size = 0;                // the main graph's; older checkpoints have 0
+  std::uint64_t first_step = 0;                // at the run's start
   double seconds = 0;                          // the run's duration
   double rate_factor = 1;                      // requested by RunControl
 
@@ -77,7 +77,7 @@ struct SavedState {
     std::uint64_t images = 0;  // the network's input, for some of them
     bool operator==(const BatchHash&) const = default;
   };
-  std::vector<BatchHash> batches;  // of the last steps done, the newest last
+  std::vector<BatchHash> batches;  // the last steps', the newest last
 
   // Bad samples that were reported to observers. Steps and passes after the checkpoint repeat, and do not report these again.
   struct BadSample {

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-using BatchHashList = std::vector<SavedState::BatchHash>;  // of consecutive steps, the newest last
+using BatchHashList = std::vector<SavedState::BatchHash>;  // consecutive steps, the newest last
 
 // Reads the batches of steps [first, last) without training. REQUIRES: the graph is not running.
 BatchHashList read_batches(Graph& graph, std::uint64_t first, std::uint64_t last);

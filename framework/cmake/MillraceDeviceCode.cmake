@@ -13,14 +13,14 @@ macro(millrace_enable_cuda)
     set(MILLRACE_WHY_NO_CUDA "this is a build under a sanitizer")
   else()
     if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
-      set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)  # where NVIDIA's packages put it, which need not be in the PATH
+      set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)  # place of NVIDIA's packages, which may not be in the PATH
     endif()
     include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
       enable_language(CUDA)
       find_package(CUDAToolkit REQUIRED)
-      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # which CMake 3.25 knows of no nvcc
+      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 has none for nvcc
         set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
         set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
       endif()
@@ -56,7 +56,7 @@ endfunction()
 function(millrace_add_kernels target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-tree-pre>  # which makes branches of log1p(exp(x)), eight times slower than vectors
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-tree-pre>  # makes branches of log1p(exp(x)), eight times slower than vectors
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>)
   if(NOT ARGN OR NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
     return()

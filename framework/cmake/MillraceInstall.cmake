@@ -14,5 +14,5 @@ if(BUILD_TESTING)
   millrace_install_testkit(FILES ${CMAKE_CURRENT_LIST_DIR}/MillraceTestkit.cmake DESTINATION ${package_dir})
 endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)
-install(DIRECTORY plugins/guide DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/plugins OPTIONAL)  # beside the pipelines' guide
+install(DIRECTORY plugins/guide DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/plugins OPTIONAL)  # next to the pipelines' guide
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)

@@ -14,7 +14,7 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}
 set(MILLRACE_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/plugins)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/millrace)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/pipelines ${PROJECT_BINARY_DIR}/share/millrace/pipelines SYMBOLIC)
-set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # a tree that is moved still works
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # so that a moved tree works
 
 set(MILLRACE_SANITIZER "" CACHE STRING "address (with undefined behaviour), thread, or empty")
 

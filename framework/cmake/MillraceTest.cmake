@@ -41,7 +41,7 @@ function(millrace_add_test name)
     MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MILLRACE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   set(properties TIMEOUT 600 ${arg_PROPERTIES})
-  if(MILLRACE_SANITIZER STREQUAL "thread")  # what is hidden, and why, is written there
+  if(MILLRACE_SANITIZER STREQUAL "thread")  # the file explains what it hides
     list(APPEND properties ENVIRONMENT "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/stress/tsan.supp")
   endif()
   if(arg_LABELS)

@@ -391,7 +391,7 @@ void Feeder::fetch(Sample& sample) const {
       sample.content = hash_bytes(sample.numbers.data(), sample.numbers.size() * sizeof(float), sample.content);
     }
   }
-  // A cache holds the original label with the numbering of `only`, and its file may come from a run with another `only` or none.
+  // A cache holds labels as numbered by `only`, and its file may come from a run with another `only` or none.
   // Labels that the source learns only by reading were never renumbered.
   const std::int32_t listed = sample.cached ? source_.label(sample.key.index) : -1;
   sample.label = order_.label(listed >= 0 ? listed : sample.label);

@@ -65,7 +65,7 @@ class Node final : public Output {
     std::string graph, name;
     int replica = -1;  // index of the instance; -1: there is only one
     int instances = 1;
-    Position at = {};         // of the stage's table
+    Position at = {};         // position of the stage's table
     bool is_of_step = false;  // its packets precede those of samples, since devices wait for it
   };
 

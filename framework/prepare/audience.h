@@ -33,7 +33,7 @@ class Audience {
   RunLog& log() const { return *log_; }       // REQUIRES: open_log()
   void open_log(const GraphPlan& stepping_graph);
   void warn(std::string text) { observers_.warn(std::move(text)); }
-  std::set<std::string> warnings() const { return observers_.warnings(); }  // of this process
+  std::set<std::string> warnings() const { return observers_.warnings(); }  // reported by this process
   void warn_once(std::string text);  // reported by rank 0 only, since all processes find the same; "": nothing
 
   // For several processes, before any report: sums their reports, and makes requests take effect at the same step in all of

@@ -13,7 +13,7 @@ namespace millrace {
 
 struct TrainedBatches {
   std::string graph;                  // for messages
-  std::uint32_t size = 0;             // of a batch
+  std::uint32_t size = 0;             // samples per batch
   std::uint32_t last = 0;             // size of an epoch's last batch if it is smaller, else 0
   std::size_t replicas = 1;           // in all processes
   std::span<const double> load = {};  // as for split()

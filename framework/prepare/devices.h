@@ -18,6 +18,7 @@ namespace millrace {
 inline constexpr const char* kHostBackend = "cpu";
 
 // The parsed text. Throws Error(usage) if it is invalid.
+//
 //   "cpu*2"            {"cpu", {{0}, {0}}}
 //   "cuda:0,GPU-8f6d"  {"cuda", {{0}, {.uuid = "GPU-8f6d"}}}
 //   "0,1"              {"gpu", {{0}, {1}}}
@@ -69,7 +70,7 @@ struct HostShare {
   std::size_t place = 0;              // index of this process among them
   std::vector<std::size_t> ranks{0};  // their ranks, ascending
   bool has_own_cores = false;         // the launcher has bound some to their own cores
-  std::size_t processes = 1;          // of the run on this machine, whatever devices they see
+  std::size_t processes = 1;          // the run's on this machine, whatever devices they see
 };
 // `present`: the backend's devices visible to this process. `group`: null for a single process. All processes call it.
 HostShare share_of_host(Group* group, const std::vector<DeviceInfo>& present);

@@ -19,9 +19,9 @@ namespace millrace {
 struct InitialWeights {
   WeightsSource from;                           // its file is "" if all parameters are initialised
   Weights values;                               // in the network's order, until replicas have them; empty: all are initialised
-  std::map<std::string, std::string> metadata;  // of the file; for a resumed run, of its checkpoint
+  std::map<std::string, std::string> metadata;  // the file's; in a resumed run, its checkpoint's
   std::string new_layer;                        // layer that is initialised because the file has other classes; "": none
-  std::string checksum;                         // of the file; compared by ranks
+  std::string checksum;                         // the file's; compared by ranks
 };
 
 struct WeightsOptions {

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kStep = 0.05, kAlike = 0.9;  // of shares: smaller differences are noise
+constexpr double kStep = 0.05, kAlike = 0.9;  // in shares: smaller differences are noise
 constexpr int kWarmUp = 3, kLeastPasses = 3;
 constexpr std::chrono::duration<double> kMeasured{0.5};
 constexpr std::uint32_t kSamples = 8;  // per replica and piece while the batch size is unknown

@@ -47,15 +47,15 @@ struct PreparedRun {
   InitialWeights weights;
   ReplicaSet replicas;
   Builds builds;
-  std::optional<InferenceRecipe> recipe;  // of this run, for the weights that it saves; precision and batch as in the file
-  std::optional<ImageSummary> images;     // of the training images, for the same weights; set when the run begins
+  std::optional<InferenceRecipe> recipe;  // for the weights that this run saves; precision and batch as in the file
+  std::optional<ImageSummary> images;     // summary of the training images, likewise; set when the run begins
   std::string network_text;               // the network's file with its base files
   // Hashes of each source's samples ("train.read"), as far as rank 0 read them.
   std::map<std::string, SavedState::Contents> contents;
   CountedWeights class_weights;  // GraphBuild::set_class_weights()
   std::string batch_choice;      // for an automatic batch size: a line with the choice and its reason
   std::string load_choice;       // likewise for the shares of replicas
-  StepRange steps;               // of the main graph
+  StepRange steps;               // the main graph's
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 

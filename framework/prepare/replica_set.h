@@ -59,7 +59,7 @@ class ReplicaSet {
   CompileOptions options_for(std::size_t replica, const Compiling& what) const;
 
   OpenDevices devices_;                         // destroyed after the replicas
-  std::unique_ptr<GroupAllGather> all_gather_;  // of the replicas
+  std::unique_ptr<GroupAllGather> all_gather_;  // between the replicas
   Group* group_ = nullptr;
   Precision precision_ = Precision::fp32;
   std::vector<double> load_;

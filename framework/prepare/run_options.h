@@ -26,7 +26,7 @@ struct ResumeWishes {
   // [checkpoint] resume applies.
   std::optional<std::string> run;
   std::vector<std::string> allow_change;  // keys that may differ from the checkpoint's file
-  std::optional<double> rate_factor;      // of the learning rate, after a rollback; unset: the checkpoint's
+  std::optional<double> rate_factor;      // for the learning rate, after a rollback; unset: the checkpoint's
   std::string notice;                     // a warning to report first; "": none
   bool replays = false;                   // replay() will be called instead of making a Run; a checkpoint is optional
 };
@@ -58,7 +58,7 @@ struct RunOptions {
   std::string graph;             // the only graph to make and run
   std::string weights;           // a file or URL that replaces the weights in [network]
   StartingPoint from;            // in the main graph; earlier samples are not read
-  std::uint64_t most_steps = 0;  // of the main graph; 0: as in the file
+  std::uint64_t most_steps = 0;  // in the main graph; 0: as in the file
   bool hash_input = false;       // stream hashes include the network's input
   bool compare_data = false;     // reads all samples before the first step, to compare them over ranks and with a resumed run
   bool time_layers = false;      // for Replica::layer_times()

@@ -24,7 +24,7 @@ class GroupAllGather final : public ReplicaAllGather {
 
  private:
   struct Round {
-    std::vector<double> mine, all;  // of the local replicas, and of all
+    std::vector<double> mine, all;  // the local replicas', and all
     std::size_t arrived = 0;
     bool done = false;
   };

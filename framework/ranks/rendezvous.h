@@ -21,9 +21,9 @@ namespace millrace {
 struct RendezvousSetting {
   RankPlace place;
   std::string folder = {};     // shared by all ranks; used if place.master is ""
-  std::string key = {};        // of the job, equal on all ranks; "": the folder's, or none
+  std::string key = {};        // the job's, equal on all ranks; "": the folder's, or none
   std::string interface = {};  // "eth0" or "10.1.0.0/16": network to listen in; "": any
-  int listener = -1;           // of rank 0, if it already listens at place.master; closed by connect_ranks(). -1: none
+  int listener = -1;           // rank 0's, if it already listens at place.master; closed by connect_ranks(). -1: none
   std::chrono::milliseconds limit = std::chrono::minutes(10);
   // On rank 0, called repeatedly until all ranks have come: why one never will, such as "rank 1 was killed by signal 9". "" if
   // none is known to be lost.

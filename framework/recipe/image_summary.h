@@ -1,13 +1,15 @@
 // The properties of training images as files, before preparation. Stored in the metadata of a file of weights, under the key
 // "images", as TOML:
+//
 //   looked_at = 256                 # files, evenly spread over the listing
 //   height    = [480, 480]          # the least and the most
 //   width     = [640, 640]
 //   aspect    = [1.3333, 1.3333]    # width over height
-//   mean      = [0.31, 0.52]        # of an image's values, 0 ... 1
+//   mean      = [0.31, 0.52]        # an image's values, 0 ... 1
 //   deviation = [0.11, 0.24]
 //   channels  = [1]                 # all that were seen
 //   bits      = [8]
+//
 // It depends only on the data, not on threads, ranks, caches or resuming. Files of older versions have none.
 #pragma once
 

@@ -1,10 +1,11 @@
 // The information needed to use weights as the run that wrote them did: the network, the preparation of images, and the meaning
 // of the output. Stored in the metadata of a file of weights, under the key "usage", as TOML:
+//
 //   version   = 1
 //   graph     = "validate"                  # whose preparation this is
-//   seed      = 1                           # of the run: stages that draw, such as `noise`, draw the same again
+//   seed      = 1                           # the run's: stages that draw, such as `noise`, draw the same again
 //   precision = "fp32"
-//   output    = "classes"                   # of an image; "map": of each pixel; "image"; "numbers"
+//   output    = "classes"                   # per image; "map": per pixel; "image"; "numbers"
 //   loss      = "cross_entropy"
 //   measure   = "cross_entropy"             # computes its metrics, or a table of a loss; not in files of older versions
 //   unrepeatable = "stage 'sepia' ..."      # why --predict cannot do as the run did; missing: it can
@@ -13,12 +14,13 @@
 //   predict   = ["forward"]                 # stages after it, up to the predictions
 //   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
 //   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
-//                                           # of label images: the values of each class, and its colour if the source has one;
+//                                           # for label images: the values of each class, and its colour if the source has one;
 //                                           # ignored = [255]: values that are deliberately not counted
 //   [stages.decode_image]                   # all keys, defaults too
-//   [sinks.write_masks]                     # of stages that write predictions, the keys in_recipes(), as in the file
+//   [sinks.write_masks]                     # for stages that write predictions: the keys in_recipes(), as in the file
 //   [network]                               # the variables
 //   [document]                              # the network's file, with its base files
+//
 // The names of the classes are stored under the key "classes" of the metadata (weights.h).
 //
 // Weights may come from anywhere. Recipes are read to be compared and shown; a pipeline is made from one only if

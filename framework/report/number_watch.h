@@ -30,7 +30,7 @@ class NumberWatch {
   struct Setting {
     bool skips = false;                                    // stages skip the updates of such steps
     std::uint64_t most_in_a_row = 0;                       // such steps
-    std::function<void(std::string text)> warn = nullptr;  // called for the first one, then at certain counts; may be null
+    std::function<void(std::string text)> warn = nullptr;  // called for the first one, then at powers of ten; may be null
   };
   explicit NumberWatch(Setting setting) : setting_(std::move(setting)) {}
 

@@ -54,7 +54,7 @@ class BadSamples {
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // in unfinished steps and passes
   std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // reported ones that repeat after a resume
-  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // of the current rehearsal
+  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // in the current rehearsal
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
 
@@ -78,7 +78,7 @@ class StepLog {
   };
   void report(std::uint64_t step, Report report);
   void scalar(std::uint64_t step, std::string_view name, double value);
-  void promise(std::uint64_t step, std::string_view name);  // of a scalar
+  void promise(std::uint64_t step, std::string_view name);  // announces a scalar
   void done(std::uint64_t step);                            // its updates were submitted
 
   bool has_told_until(std::uint64_t step) const;  // whether all steps before this one were reported
@@ -104,7 +104,7 @@ struct RunFindings {
   NumberWatch numbers;  // losses and other values of the stepping graph
   BadSamples bad_samples;
   EpochSums epochs;
-  StepLog steps;  // of the stepping graph
+  StepLog steps;  // the stepping graph's
 };
 
 // Thread-safe.
@@ -115,7 +115,7 @@ class RunLog final : public RunServices {
     std::string stepping_graph;                             // the graph whose values are watched: "train"
     bool tells_steps = true;                                // whether StepLog::done() is called for each of its steps
     bool steps_are_reported = true;                         // false: steps are logged without their loss
-    std::function<double(std::uint64_t)> rate_factor = {};  // of a step, on top of requested factors; null: 1
+    std::function<double(std::uint64_t)> rate_factor = {};  // per step, on top of requested factors; null: 1
     bool skips = false;                                     // NumberWatch::Setting
     std::uint64_t most_in_a_row = 0;
     std::optional<Shape> output = {};  // the network's, for one sample; may be empty

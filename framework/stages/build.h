@@ -106,7 +106,7 @@ class GraphBuild {
   const std::size_t replicas_;
   GraphData data_;                                           // the facts known so far
   CountedWeights class_weights_;                             // those counted so far
-  CompileRequest request_;                                   // of this graph only
+  CompileRequest request_;                                   // this graph's only
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
   std::size_t made_ = 0;
 };

@@ -34,7 +34,7 @@ class DataLine {
   struct Step {
     SampleTransform* transform;
     std::string name;
-    std::uint64_t hash;  // of the stage's name
+    std::uint64_t hash;  // hash of the stage's name
   };
 
   const GraphBuild& build_;

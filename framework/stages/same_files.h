@@ -9,9 +9,9 @@
 
 namespace millrace {
 
-// Warning if `other` shares samples with `training`, or selects too many of the same listing; "" if no duplicate is found.
-// Compares samples of one listing without reading. Otherwise compares files of equal size byte by byte: up to 64 of `other`, the
-// rarest sizes first, and a few in remote storage.
+// Warning if `other` shares samples with `training`, or selects more of the same listing than `training` does; "" if nothing is
+// found. Compares samples of one listing without reading. Otherwise compares files of equal size byte by byte: up to 64 of
+// `other`, the rarest sizes first, and a few in remote storage.
 std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other);
 
 // Warning if up to 16 files, spread evenly over the listing, are identical; "" if they differ or sizes are unknown. Reads

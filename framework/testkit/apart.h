@@ -7,7 +7,7 @@
 namespace millrace::testkit {
 
 struct Ended {
-  std::string result;  // what the work returned
+  std::string result;  // returned by the work
   std::string fate;    // "" if it returned; "ended with signal 11 (Segmentation fault)", "did not end within 5 s"
   bool in_time = true;
 };

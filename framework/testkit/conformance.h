@@ -1,5 +1,6 @@
 // The requirements of plugins, as checks without a test framework: tests/conformance runs them on every plugin found, and
 // `pipeline-inspect --conformance PLUGIN.so` on one.
+//
 //   Registry registry;
 //   load_all_plugins(registry);  // millrace/util/load_plugins.h
 //   load_plugin(registry, "build/sepia.so");
@@ -54,11 +55,11 @@ struct Subject {
 std::vector<Subject> registered_by(const Registry& registry, std::string_view plugin);
 
 std::span<const Check> stage_checks();
-std::span<const Check> compute_checks();  // of layers and losses
+std::span<const Check> compute_checks();  // for layers and losses
 std::span<const Check> optimizer_checks();
 std::span<const Check> observer_checks();
 std::span<const Check> backend_checks();
-std::span<const Check> service_checks();  // of storages
+std::span<const Check> service_checks();  // for storages
 std::vector<Check> checks_of(std::string_view kind);
 
 // Runs one check. Exceptions become complaints.

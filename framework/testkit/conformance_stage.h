@@ -23,7 +23,7 @@ class Workable {
   const std::string& why_not() const { return why_; }
 
   const StageType& type() const { return type_; }
-  ImageShape image() const { return bench_.context().image; }  // of the arriving images
+  ImageShape image() const { return bench_.context().image; }  // shape of the arriving images
   const Value& table() const { return *table_; }
   const StepContext& context() const { return bench_.context(); }
   std::string_view input() const;  // payload of the first port; "" without one

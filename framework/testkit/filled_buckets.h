@@ -9,7 +9,7 @@
 
 namespace millrace::gpu {
 
-// FilledBuckets filled(replica.buckets().size());
+//   FilledBuckets filled(replica.buckets().size());
 //   replica.backward(filled.callback());
 //   for (int bucket = 0; ...) replica.update(bucket, step, filled.wait_for(bucket));
 // An asynchronous device reports during submission, so nothing here waits for the device itself. REQUIRES: lives until all

@@ -1,10 +1,12 @@
 // Compares a replica's gradients with finite differences of its loss, for any network on any backend.
+//
 //   replica->start();
 //   testkit::randomise(network, *replica, 1);
 //   Ref<Batch> batch = testkit::make_batch(8, network.input);
 //   testkit::fill_at_random(*batch, 10, 2);
 //   const testkit::GradientReport report = testkit::check_gradients(network, *replica, batch);
 //   EXPECT_LT(report.worst(), 1e-2) << report.text();
+//
 // Central differences, (L(v + h) - L(v - h)) / 2h, for some elements of each trainable parameter: half of them those with the
 // largest gradients, half drawn at random. h is the cube root of float32's epsilon times the parameter's scale, where truncation
 // and rounding errors are about equal (Nocedal and Wright, Numerical Optimization, section 8.1).
@@ -32,7 +34,7 @@ struct GradientCheckOptions {
   int elements = 8;           // per parameter
   std::uint64_t seed = 1;     // for the choice of elements
   std::uint64_t step = 3;     // equal in every pass, so that dropout drops the same elements
-  double scale = 1;           // of h: larger where the loss is coarse (bf16)
+  double scale = 1;           // factor of h: larger where the loss is coarse (bf16)
 };
 
 struct GradientReport {

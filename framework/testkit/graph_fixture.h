@@ -1,10 +1,12 @@
 // A graph for tests, built from stage types without a pipeline file.
+//
 //   testkit::TestGraph test;
 //   test.add("read", StageTypeAccess::make<CountingSource>(), testkit::table({{"size", Value(std::int64_t{64})}}));
 //   test.add("paint", StageTypeAccess::make<Paint>());
 //   test.add("batch", StageTypeAccess::make<CountingBatcher>());
 //   BatchLog& log = test.add<BatchLog>("log");
 //   test.run({.threads = 2, .epochs = 3});
+//
 // As in `flow`, each input port is connected to the nearest earlier stage with an output port of its payload.
 #pragma once
 

@@ -1,8 +1,10 @@
 // A single stage between fake ports: feed packets, and inspect the output. No graph, no threads.
+//
 //   testkit::Harness harness(StageTypeAccess::make<Invert>(), testkit::table({{"chance", Value(1.0)}}));
 //   Ref<Batch> batch = testkit::make_batch(4, {8, 8, 3});
 //   harness.feed(testkit::whole(batch));
 //   std::vector<Packet> out = harness.take();
+//
 // Errors are the stage's own, without the context that a graph adds.
 #pragma once
 
@@ -49,7 +51,7 @@ class RecordedRun : public RunServices {
   void set_folder(std::filesystem::path folder) { folder_ = std::move(folder); }
   std::vector<Report> reports() const;
   std::map<std::string, double> scalars(std::uint64_t step) const;  // by name
-  std::vector<Figure> figures() const;                              // of passes, in order of arrival
+  std::vector<Figure> figures() const;                              // the passes', in order of arrival
   std::vector<BadSample> bad_samples() const;
   std::vector<std::string> warnings() const;
   std::map<std::uint64_t, std::string> not_finite() const;  // by step

@@ -1,6 +1,8 @@
 // Every layer type, alone and in combinations that backends fuse, as small networks: the table for testing a backend against a
 // definition (plugins/backends/cpu) or against another backend (tests/gpu).
+//
 //   const std::shared_ptr<const Network> network = network_from_text(network_text(tested));
+//
 // Few channel counts are multiples that a backend may pad to, on purpose. Five classes.
 #pragma once
 

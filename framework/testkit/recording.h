@@ -5,9 +5,11 @@
 // others that touch the same gradients or parameters (see recording_order.h), every batch against refilling while a read of it
 // is pending, and every update against another step's gradients. A training step without a violation is therefore correct on a
 // GPU. Results are exactly those of the wrapped backend.
+//
 //   auto backend = std::make_shared<RecordingBackend>(make_plain_backend(), RecordingOptions{.seed = 7});
 //   ... train ...
 //   for (const Violation& violation : backend->violations()) ADD_FAILURE() << violation.text();
+//
 // Operations are named after the stage that submits them: "forward_backward.backward", "optimizer.update", and for a stream
 // after its name, such as "allreduce.sum".
 #pragma once

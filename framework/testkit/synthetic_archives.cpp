@@ -34,7 +34,7 @@ void write_archives(const std::filesystem::path& folder) {
   }
   write(folder / "samples.tar", tar + std::string(1024, '\0'));
 
-  std::string cifar;  // of CIFAR-10: a label and 3 x 32 x 32 values
+  std::string cifar;  // CIFAR-10: a label and 3 x 32 x 32 values
   for (int i = 0; i < 6; ++i) cifar += static_cast<char>(i % 2) + std::string(3072, static_cast<char>(30 * i));
   write(folder / "data_batch_1.bin", cifar);
 

@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kFewestDigits = 8, kAllDigits = 64;  // digits of a SHA-256
-constexpr std::size_t kLongestName = 100;                  // of a file in the cache folder, after its hash
+constexpr std::size_t kLongestName = 100;                  // maximum name in the cache folder, after the hash
 
 bool is_hex(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 

@@ -86,7 +86,7 @@ class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
   const std::size_t most_values_;
   std::size_t values_ = 0;
   std::vector<bool> open_;                   // open objects and arrays: whether each is an object
-  std::vector<std::set<std::string>> keys_;  // of each open object
+  std::vector<std::set<std::string>> keys_;  // keys of each open object
 };
 
 HeaderJson parse_header(const std::string& text) {

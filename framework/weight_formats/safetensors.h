@@ -21,7 +21,7 @@ namespace millrace {
 // Leaves out metadata entries of more than 8 MiB, and those beyond 32 MiB in total. Reads F32, F16, BF16 and F64 (as float32).
 // Throws Error(data) that names the file: missing, truncated, or not this format.
 TensorFile read_safetensors(const std::string& path);
-TensorFile read_safetensors(std::span<const std::uint8_t> bytes);                       // of a file in memory, without a name
+TensorFile read_safetensors(std::span<const std::uint8_t> bytes);                       // reads a file in memory, without a name
 std::map<std::string, std::string> read_safetensors_metadata(const std::string& path);  // reads no values
 
 // Writes float32 values, in the order given, into a new file and then replaces the old one. A reader of `path` sees the old file

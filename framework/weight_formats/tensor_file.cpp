@@ -67,7 +67,7 @@ std::string other_sort(std::string_view path, std::string_view first) {
   if (first.starts_with(kHdf5)) return "an HDF5 file, as Keras writes them";
   if (first.starts_with(kNumpy)) return "an array of NumPy: save_file() of safetensors.numpy writes named ones";
   if (std::ranges::all_of(first, is_text)) return text_sort(path, first);
-  const bool has_header = first.size() > 8 && first[8] == '{';  // of safetensors, at any length
+  const bool has_header = first.size() > 8 && first[8] == '{';  // safetensors, at any length
   if (has_header) return "";
   if (first.starts_with(kGzip) || first.starts_with(kXz) || first.starts_with(kZstd))
     return "compressed, by gzip, xz or zstd: unpack it";

@@ -11,12 +11,12 @@ import os, re, subprocess, sys
 import numpy as np
 from PIL import Image, ImageDraw
 
-NETWORKS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "pipelines", "networks")
+NETWORKS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../pipelines/networks"))
 MAPS = {"deeplabv3_resnet50", "fcn_resnet50", "segnet", "segnet_basic", "unet"}
-RESTORE = {"dncnn", "espcn"}
+RESTORE = {"dncnn"}
 SIDES = {"airbench94": 32, "cifar10_conv": 32, "lenet5": 28, "quickstart": 32, "alexnet_caffe": 227, "inception_v3": 299,
-         "segnet": 64, "segnet_basic": 64, "unet": 64, "deeplabv3_resnet50": 65, "fcn_resnet50": 65, "dncnn": 40, "espcn": 32}
-PARTS = {"residual_block"}  # of other networks
+         "segnet": 64, "segnet_basic": 64, "unet": 64, "deeplabv3_resnet50": 65, "fcn_resnet50": 65, "dncnn": 40}
+PARTS = {"residual_block"}  # parts of other networks
 TRAIN = ["run.epochs=1", "run.folder=runs", "run.precision=fp32", "train.batch.size=4", "validate.batch.size=8", "stop.max_steps=2",
          "train.optimizer.learning_rate=0.001", "run.best="]
 
@@ -57,9 +57,16 @@ def pipeline(name, folder):
     if name in RESTORE:
         base, data = "restore", "photos"
     path = os.path.join(folder, name + ".toml")
+    if name == "espcn":
+        with open(path, "w") as file:
+            file.write(f'extends = "{os.path.join(NETWORKS, "..", "super_resolution.toml")}"\n[run]\nname = "espcn"\n[data]\n'
+                       f'train = "{folder}/photos/train"\nvalidate = "{folder}/photos/val"\n')
+        return path
     with open(path, "w") as file:
         file.write(f'extends = "{base}"\n[run]\nname = "{name}"\n[data]\npath = "{os.path.join(folder, data)}"\n{more}'
                    f'[image]\nheight = {side}\nwidth = {side}\n[network]\nuse = "{name}"\n')
+        if name == "lenet5":
+            file.write("[train.decode_image]\nchannels = 1\n[validate.decode_image]\nchannels = 1\n")
     return path
 
 

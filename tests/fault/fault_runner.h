@@ -30,7 +30,7 @@ Words lines_that_count(const std::filesystem::path& metrics);
 // The devices and processes of a run.
 struct Place {
   std::string name;
-  Words options;  // of pipeline-run
+  Words options;  // for pipeline-run
 };
 void PrintTo(const Place& place, std::ostream* out);
 const std::vector<Place>& places();  // cpu, two replicas, two processes, the simulated GPU

@@ -84,7 +84,7 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
   ASSERT_TRUE(first.ends(kPatience));
   ASSERT_EQ(first.code(), 0) << first.err();
   const LeftByRun whole = left_by(run_in("whole"));
-  std::uint64_t calls = 0;  // of the process with most of them: each counts its own
+  std::uint64_t calls = 0;  // maximum over processes: each counts its own
   for (const LoggedCall& call : read_log(folder_ / "calls")) calls = std::max(calls, call.number);
   ASSERT_GT(calls, 100U) << "five checkpoints of four files";
   const std::uint64_t tried = kills >= 100 ? calls : kills;

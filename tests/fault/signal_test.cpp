@@ -2,7 +2,7 @@
 // soon, with its exit code and a checkpoint for resuming, and leaves no process and no temporary file.
 //
 // MILLRACE_SIGNALS=100 sets the numbers of SIGTERM and SIGUSR2, with some other signals between them; MILLRACE_SIGNALS_SEED is
-// the seed of their moments. Counts what a run was doing when its signal came.
+// the seed of their moments. Counts the phases in which signals arrived.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // A long run with broken images that is paused, starved, killed and resumed, on a disk that repeatedly fails for a while. Heap
 // bytes, descriptors and threads stay constant, steps continue, and no line of metrics.jsonl is torn.
+//
 //   MILLRACE_SOAK=14400 build/release/tests/fault_runs_test --gtest_filter='Soak*'
+//
 // runs for four hours. MILLRACE_SOAK_SEED is the seed of events.
 #include <fmt/format.h>
 

@@ -40,6 +40,6 @@ class Troubles {
   std::map<std::string, int> seen_;
 };
 
-double seconds_now();  // of a monotonic clock
+double seconds_now();  // from a monotonic clock
 
 }  // namespace millrace::test

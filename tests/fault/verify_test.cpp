@@ -46,7 +46,7 @@ TEST_F(VerifiedRun, GoesOnWhereItsDataIsTheSame) {
   ASSERT_EQ(run("whole", kEveryStepKept).code, 0);
   const LeftByRun whole = left_by(run_in("whole"));
   struct Case {
-    std::uint64_t step;  // of the checkpoint; epochs have 5
+    std::uint64_t step;  // the checkpoint's; epochs have 5
     std::string asked, said;
   };
   for (const auto& [step, asked, said] : {Case{5, "3", "the last 3 steps before"}, Case{7, "1", "the last 1 step before"},

@@ -1,4 +1,5 @@
 // Runs a fuzz target on its seeds and on reproducible mutations of them, or on files.
+//
 //   fuzz_tar_replay [--executions N]     the seeds, and N mutations of them
 //   fuzz_tar_replay --write-seeds DIR    an initial corpus for libFuzzer
 //   fuzz_tar_replay FILE...              findings of libFuzzer

@@ -16,7 +16,7 @@ struct Drawing {
   Task task;
   NetworkSize network;
   double share = 0.2;               // probability of a key
-  std::vector<std::string> layers;  // of the network
+  std::vector<std::string> layers;  // in the network
 
   Value table(const std::string& stage, const Meanings& meanings = {}) const;  // drawn keys of a stage
 };

@@ -17,7 +17,7 @@ enum class Task { classes, numbers, pixels, images };
 // order as shards; pairs of images with label images, and with larger images; CIFAR's and IDX's files.
 struct DataSet {
   std::filesystem::path folder;
-  int scale = 1;          // of pairs' target images
+  int scale = 1;          // scale of pairs' target images
   bool one_size = false;  // all images of photos and pairs have `size`
   ImageSize size{20, 24};
 

@@ -12,7 +12,7 @@
 namespace millrace::generator {
 
 struct DrawnPipeline {
-  std::uint64_t seed = 0, number = 0;  // of the drawing
+  std::uint64_t seed = 0, number = 0;  // identify the drawing
   Value pipeline;                      // pipeline.toml
   Value network;                       // network.toml next to it
 };

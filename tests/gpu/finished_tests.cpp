@@ -1,8 +1,12 @@
 // Prints the result of each test in JSON, for visit.py, which so gets results of programs that do not reach their end:
+//
 //   {"begins":"GpuLayers.AgreeInBf16"}
 //   {"test":"GpuLayers.AgreeInBf16","result":"passed","seconds":3.2,"records":{"bf16 logits":"1.20e-02 (bound 2e-02, ...)"},"text":""}
+//
 // Only if MILLRACE_TEST_RECORDS is set; likewise this line, after a test that failed and lost the device:
+//
 //   [ DEVICE   ] lost after GpuReplica.CopiesUnderCompute: cudaStreamSynchronize failed: an illegal memory access was encountered
+//
 // The program then exits with kDeviceLost, and visit.py runs the remaining tests in another process.
 #include "finished_tests.h"
 

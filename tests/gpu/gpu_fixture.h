@@ -27,7 +27,7 @@ class GpuTest : public testing::Test {
 
   bool on_gpu() const;  // false: cpu is used instead, which works in order and has no device memory
   Backend& backend();
-  const Registry& registry();  // of all plugins
+  const Registry& registry();  // all plugins
   Device& device() { return *device_; }
   Device& oracle() { return *oracle_; }  // backend "cpu"
 
@@ -58,7 +58,7 @@ class Trainee {
   double loss();  // in the last step, per sample, at the first output; waits
   std::vector<float> logits() { return replica_->logits(); }
   Arrays values() { return all(kValue); }        // running statistics included
-  Arrays gradients() { return all(kGradient); }  // of trained parameters
+  Arrays gradients() { return all(kGradient); }  // trained parameters only
   Replica& replica() { return *replica_; }
 
  private:

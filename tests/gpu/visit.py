@@ -351,7 +351,7 @@ class Visit:
             elif kind == "finding":
                 self.journal.add(kind, **{**found, "part": step.name, "device": self.device})
         self.journal.add("printed", part=step.name, status=status, text="\n".join(lines[-12:])[-2000:])
-        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # of compute-sanitizer
+        reports = [line for line in lines if re.search("SUMMARY: [1-9]|no device", line)]  # from compute-sanitizer
         return "done" if status == 0 and not reports else "; ".join(["status %d" % status, *reports])
 
     def run_tests(self, step, until):
@@ -403,7 +403,7 @@ class Visit:
         self.journal.add("begin", part=step.name, limit=step.limit)
         try:
             outcome = getattr(self, step.do)(step, until)
-        except Exception as error:  # of this script: other steps may fare better
+        except Exception as error:  # in this script: other steps may succeed
             outcome = "failed: %s: %s" % (type(error).__name__, error)
         self.journal.add("end", part=step.name, outcome=outcome, device=self.device)
 

@@ -173,7 +173,7 @@ class Told : public RunObserver {
   void pass(const PassEvent& e) override { samples.push_back(e.samples); }
   std::vector<std::string> warnings;
   std::vector<std::uint64_t> steps, epochs;
-  std::vector<double> samples;  // of passes
+  std::vector<double> samples;  // by pass
 };
 
 class WholeRun : public testing::Test {

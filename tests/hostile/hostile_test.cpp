@@ -59,7 +59,7 @@ struct Promise {
 constexpr Promise kOfServices[] = {
     {"storage 'muddle'", "description", "passed"},
     {"storage 'muddle'", "listing", "failed: it lists '"},
-    {"storage 'muddle'", "reading", "failed: "},  // of the first file, whichever it is
+    {"storage 'muddle'", "reading", "failed: "},  // the first file's, whichever it is
     {"storage 'muddle'", "refusals",
      "failed: reading what is not there is an error of kind storage, expected data: the network failed"},
     {"storage 'muddle'", "thread safety", "failed: on one of its threads: "},

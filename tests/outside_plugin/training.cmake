@@ -44,7 +44,7 @@ endfunction()
 # accesses and must give the CPU's losses.
 function(train_everywhere)
   train(on_cpu cpu fp32 ${ARGN})
-  if(devices MATCHES "AVX-512 +yes")  # else there is no bf16
+  if(devices MATCHES "AVX-512 +yes")  # required for bf16
     train(in_bf16 cpu bf16 ${ARGN})
   endif()
   train(simulated simulated fp32 ${ARGN})

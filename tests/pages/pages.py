@@ -13,11 +13,11 @@ NOTE = re.compile(r"^<!-- (.*) -->$")
 @dataclasses.dataclass
 class Block:
     page: pathlib.Path
-    line: int  # of the first line in the fence
+    line: int  # number of the first line in the fence
     language: str
     words: list  # behind the language, on the line of the fence
     text: str
-    note: str  # of the comment on the line before the fence: "not run: it needs a GPU"
+    note: str  # comment on the line before the fence: "not run: it needs a GPU"
 
     @property
     def file(self):

@@ -1,4 +1,4 @@
-// A whole pipeline on GPUs: on simulated ones here, through the same plugin interface as real ones. Every missing wait and every
+// A whole pipeline on GPUs, here simulated ones, through the same plugin interface as real ones. Every missing wait and every
 // use of memory outside its lifetime ends such a run.
 #include <gtest/gtest.h>
 
@@ -16,8 +16,7 @@
 namespace millrace::test {
 namespace {
 
-// Few multiplications, which loops of the host do: what is asked here is where pixels and numbers lie, and not how many there
-// are.
+// Few multiplications, since loops on the host compute them: these tests check the places of pixels and numbers, not speed.
 const std::string& small_network() {
   static const TemporaryFolder folder;
   static const std::string path = [] {
@@ -42,7 +41,7 @@ class OnSimulatedGpus : public testing::Test {
   }
   void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
 
-  // With the small network, or with the quick start's where `more` says so.
+  // With the small network, or with the quick start's if `more` selects it.
   static Outcome train(const std::string& devices, std::vector<std::string> more = {}) {
     return run_command(with({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--devices", devices},
                             {"data.path=" + shapes(), "network.use=" + small_network(), "run.folder=", "run.epochs=1",
@@ -65,7 +64,7 @@ TEST_F(OnSimulatedGpus, TrainsAndValidatesAsOnTheCpu) {
   EXPECT_NEAR(loss(gpu, "validate"), loss(cpu, "validate"), 0.02 * loss(cpu, "validate"));
 }
 
-// How far the seconds of an epoch and the time from its end to the next one's are apart, at most, beyond what may be.
+// The largest excess difference between an epoch's seconds and the time from the previous epoch's end to its own.
 double seconds_missed(const Outcome& outcome) {
   const auto epochs = events(outcome, "epoch");
   EXPECT_EQ(epochs.size(), 4U);
@@ -78,7 +77,7 @@ double seconds_missed(const Outcome& outcome) {
   return most;
 }
 
-// The host is done with an epoch when it has submitted it. A busy machine may hold it up between two epochs, and not in each run.
+// The host finishes an epoch when it has submitted it. A busy machine may delay it between two epochs, but not in each run.
 TEST_F(OnSimulatedGpus, AnEpochTakesUntilTheDeviceIsDone) {
   double missed = 1;
   for (int attempt = 0; attempt < 3 && missed > 0; ++attempt) {

@@ -102,7 +102,7 @@ class Segmentation : public testing::Test {
   struct Trained {
     Outcome outcome;
     fs::path folder;
-    std::vector<double> weights;  // of classes, from the run's copy of the file
+    std::vector<double> weights;  // class weights, from the run's copy of the file
   };
   Trained train(const std::string& text = "", const std::vector<std::string>& more = {}) {
     fs::remove_all(folder_ / "runs");

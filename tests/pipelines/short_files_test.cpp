@@ -1,5 +1,5 @@
-// Tasks as new users describe them: only the location of the data. Each is run as one command, and trains and validates. Long
-// because each kind of data that users have is a test.
+// Tasks as new users describe them: only the location of the data. Each is run as one command, and trains and validates.
+// Long because each kind of data that users have is a test.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>

@@ -152,8 +152,8 @@ struct Trap {
   const char* name;
   int code;
   std::string said;
-  Changes changes = {};  // of the file
-  Change data = {};      // of correct data
+  Changes changes = {};  // to the file
+  Change data = {};      // to correct data
   const char* file = kClassify;
 };
 

@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.request
 
-STEPS = 20  # of the run
+STEPS = 20  # in the run
 KILLED_AFTER = 10  # checkpoints are after each fourth step
 PIPELINE = """
 extends = "{source}/pipelines/quickstart.toml"

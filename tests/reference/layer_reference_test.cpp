@@ -14,7 +14,7 @@ namespace {
 // A backend with a larger error than the limit, with the measured error and its reason.
 struct Exception {
   const char *backend, *layer, *table, *input, *tensor;
-  double factor;  // of PyTorch's own error
+  double factor;  // multiple of PyTorch's own error
   const char* why;
 };
 constexpr const char* kFloatSums = "statistics are summed in float32, as on a GPU; PyTorch sums them in double on a CPU";

@@ -62,7 +62,7 @@ class Tensors:
         self.values, self.recipes = {}, {}
         self.running = {}
         self.closest_tie = float("inf")
-        self.winners = []    # of each max pooling and ReLU, in order
+        self.winners = []    # by max pooling and ReLU, in order
         self.replay = None   # another step's winners to use instead of one's own
 
     def make(self, name, shape, scale, offset=0.0, trained=True):

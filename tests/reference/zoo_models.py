@@ -13,17 +13,17 @@ import torchvision
 from torch import nn
 
 FOLDER = pathlib.Path(__file__).parents[2] / "pipelines" / "networks"
-CLASSES = 4  # of the comparisons that train
+CLASSES = 4  # in comparisons that train
 
 
 @dataclasses.dataclass
 class Twin:
-    network: str                                    # of pipelines/networks
-    make: object                                    # of a number of classes: the model
-    side: int = 224                                 # of the images whose logits are compared
-    step_side: int = 96                             # of the images of a training step; of a network of one size: `side`
+    network: str                                    # in pipelines/networks
+    make: object                                    # function of the number of classes: the model
+    side: int = 224                                 # side of the images whose logits are compared
+    step_side: int = 96                             # side of the images in a training step; `side` for fixed-size networks
     task: str = "classify"                          # or "segment", "restore": what its targets are
-    scale: int = 1                                  # of a target's height and width
+    scale: int = 1                                  # scale of a target's height and width
     variables: dict = dataclasses.field(default_factory=dict)
     auxiliary: dict = dataclasses.field(default_factory=dict)  # our output's name -> torchvision's name of it, weight of its loss
     bias_rate: float = 1                            # what biases learn at, by the rate

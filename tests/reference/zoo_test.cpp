@@ -68,7 +68,7 @@ void expect_parameter(const Network& network, const std::string& name, const Sha
 struct Published {
   const char* name;
   std::int64_t parameters;      // weights and biases, without running statistics
-  std::uint64_t multiply_adds;  // of conv and linear
+  std::uint64_t multiply_adds;  // in conv and linear
   std::uint64_t names;          // hash of all names and shapes
 };
 

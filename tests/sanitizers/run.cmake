@@ -20,7 +20,7 @@ set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${SOURCE}/tests/stress/tsan.
 foreach(test IN LISTS tests)
   message("${test}")
   set(filter "*")
-  if(PRESET STREQUAL tsan AND test STREQUAL conformance_test)  # what is computed needs a backend
+  if(PRESET STREQUAL tsan AND test STREQUAL conformance_test)  # computing needs a backend
     set(filter "-*Layer*:*Loss*:*Ports*:*Optimizer*:LargerTargets*")
   endif()
   execute_process(COMMAND ${BUILD}/tests/${test} --gtest_brief=1 --gtest_filter=${filter} COMMAND_ERROR_IS_FATAL ANY)

@@ -10,7 +10,7 @@ set(unsaid checkpoint/checkpointer.h checkpoint/checkpoint_writer.h run/progress
 set(flags -std=c++20 -fsyntax-only -Wno-everything -Wthread-safety -Werror=thread-safety -DMILLRACE_VERSION="0"
   -I${SOURCE}/framework/include -I${SOURCE}/framework)
 foreach(folder IN LISTS INCLUDES)
-  if(NOT folder STREQUAL "/usr/include")  # clang looks there anyway, after the standard library
+  if(NOT folder STREQUAL "/usr/include")  # clang searches it anyway, after the standard library
     list(APPEND flags -isystem ${folder})
   endif()
 endforeach()

@@ -1,5 +1,6 @@
 // All failures of networks and servers, many times each: a trial soon ends with the right bytes, or with an error that names the
 // object and the cause.
+//
 //   MILLRACE_FAULT_TRIALS=100 build/release/tests/storage_s3_test --gtest_filter='S3Faults.*'
 #include <gtest/gtest.h>
 
@@ -119,10 +120,10 @@ class S3Faults : public testing::Test {
     server_.emplace(folder_.path(), 1000);
   }
 
-  // Whether the operation's result is right; else the error.
+  // Returns the operation's result, for comparison.
   static std::string perform(Storage& storage, unsigned operation) {
     if (operation == kRead) {
-      read_all(storage, "s3://data/small");  // the next request may meet what this one left behind
+      read_all(storage, "s3://data/small");  // the next request may meet the remains of this one
       return read_all(storage, "s3://data/small");
     }
     if (operation == kReadLarge) return read_all(storage, "s3://data/large");
@@ -156,8 +157,8 @@ class S3Faults : public testing::Test {
     return "http://127.0.0.1:" + server_->control(times == 0 ? "late-port/-1" : "late-port/0.05");
   }
 
-  // One trial: an operation, and a fault that hits its first `times` requests, or all of them. Only where nothing comes any more
-  // does the client lose its patience early: on a busy machine it would take other servers for such.
+  // One trial: an operation, and a fault that hits its first `times` requests, or all of them. The client's patience is short
+  // only if the server is silent: on a busy machine other servers would seem silent too.
   void attempt(const Fault& fault, int trial, Tally& tally) {
     std::mt19937 random(static_cast<unsigned>(trial) * 1000 + static_cast<unsigned>(&fault - faults().data()));
     unsigned operation = 0;
@@ -179,8 +180,7 @@ class S3Faults : public testing::Test {
       EXPECT_NE(std::ranges::count(kinds, error.kind()), 0) << what << ": " << said;
     }
     const double seconds = awake_.now() - begin;
-    const int in_a_row =
-        operation == kReadLarge || operation == kList || operation == kRead ? 2 : 1;  // requests, one after the other
+    const int in_a_row = operation == kReadLarge || operation == kList || operation == kRead ? 2 : 1;  // sequential requests
     EXPECT_LT(seconds, in_a_row * kSoon + kSlack) << what << ": " << said;
     judge(fault, operation, times, said, what);
     const std::lock_guard lock(mutex_);
@@ -191,7 +191,7 @@ class S3Faults : public testing::Test {
 
   static void judge(const Fault& fault, unsigned operation, int times, const std::string& said, const std::string& what) {
     if (said.empty()) {
-      const bool harmless = std::string(fault.name).starts_with("long_body");  // the bytes that were asked for did come
+      const bool harmless = std::string(fault.name).starts_with("long_body");  // the requested bytes did arrive
       EXPECT_TRUE(times > 0 || harmless) << what << ": a fault that never ends went unnoticed";
       return;
     }
@@ -234,19 +234,19 @@ TEST_F(S3Faults, EndInTheSameBytesOrAnErrorThatNamesObjectAndCause) {
     EXPECT_EQ(tally.same + tally.errors, count);
     passed_and_failed += tally.passed_and_failed;
   }
-  // Faults that pass are survived; a busy machine may make an exception of some.
+  // Transient faults are survived, with few exceptions on a busy machine.
   EXPECT_LE(passed_and_failed, static_cast<int>(all / 20));
   std::printf("%d of the faults that passed in time ended in an error all the same\n", passed_and_failed);
 }
 
-// As Google's server says it, and S3 does not.
+// As on Google's server, unlike S3.
 TEST_F(S3Faults, WhatIsNotThereCountsAsRemoved) {
   S3 storage(environment(variables(server_->url() + "/fault/not_found/0/remove")));
   EXPECT_NO_THROW(storage.remove("s3://data/large"));
   EXPECT_THROW(read_all(storage, "s3://data/large"), Error) << "which is not to be taken as empty";
 }
 
-// Nothing else would tell that they are of one version.
+// Otherwise nothing proves that they are of one version.
 TEST_F(S3Faults, NoETagIsNamedWhereAReadTakesSeveralRequests) {
   Variables setting = variables(server_->url() + "/fault/no_etag/0/no_etag");
   setting["MILLRACE_S3_PART"] = std::to_string(kPart);

@@ -1,5 +1,5 @@
-// Storage "s3" against a server that checks signatures. The server is ours and works from AWS's description; moto_test.cpp asks
-// somebody else's.
+// Storage "s3" with our own server, which checks signatures and follows AWS's description; moto_test.cpp uses an independent
+// one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_F(S3Server, ListsAllPagesInOrderWithoutWhatIsHidden) {
   S3 storage(environment(settings()));
   std::vector<std::string> expected = {"cat.txt"};
   for (int i = 0; i < 10; ++i) expected.push_back("cat/" + std::to_string(i) + ".jpg");
-  expected.emplace_back("dog/");  // there is nothing in it
+  expected.emplace_back("dog/");  // it is empty
   EXPECT_EQ(names(storage, "s3://images/set"), expected);
   EXPECT_EQ(names(storage, "s3://images/set/"), expected);
   EXPECT_EQ(names(storage, "s3://images").size(), expected.size() + 2);
@@ -189,7 +189,7 @@ TEST_F(S3Server, ReadsTheCredentialsFileAgainWhenTheyHaveRunOut) {
   std::ofstream(file) << "[default]\naws_access_key_id=AKIDOLD\naws_secret_access_key=secret/+key\naws_session_token=expired\n";
   S3 storage(environment(setting));
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read_all(storage, "s3://images/set/cat.txt"); }), "ExpiredToken");
-  std::ofstream(file) << "[default]\naws_access_key_id=AKIDTEMP\n";  // not written to its end yet
+  std::ofstream(file) << "[default]\naws_access_key_id=AKIDTEMP\n";  // not completely written yet
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read_all(storage, "s3://images/set/cat.txt"); }),
               "has no aws_secret_access_key");
   std::ofstream(file) << "[default]\naws_access_key_id=AKIDTEMP\naws_secret_access_key=secret/+key\naws_session_token=token+/=\n";
@@ -200,7 +200,7 @@ TEST_F(S3Server, KeepsItsConnection) {
   S3 storage(environment(settings()));
   for (int i = 0; i < 50; ++i) read_all(storage, "s3://images/set/cat.txt");
   EXPECT_EQ(server_->control("requests"), "50");
-  EXPECT_EQ(server_->control("connections"), "3");  // these two questions and one for all the reads
+  EXPECT_EQ(server_->control("connections"), "3");  // these two requests and one for all the reads
 }
 
 TEST_F(S3Server, ServesManyThreads) {
@@ -255,7 +255,7 @@ TEST_F(S3Server, IsTrustedOverTlsOnlyWithItsCertificate) {
   S3 stranger(environment(setting));
   const std::string said = complaint(ErrorKind::storage, [&] { read_all(stranger, "s3://images/set/cat.txt"); });
   EXPECT_SAYS(said, "certificate");
-  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // nothing that passes
+  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // permanent errors only
   setting["AWS_CA_BUNDLE"] = own + ".crt";
   S3 storage(environment(setting));
   EXPECT_EQ(read_all(storage, "s3://images/set/cat.txt"), "text");
@@ -271,7 +271,7 @@ TEST_F(S3Server, IsReachedThroughThePlugin) {
   for (const auto& [name, value] : settings()) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
 }
 
-// One level: what base files look at. Pages of four names, and marks of folders.
+// One level, as listed by base files. Pages of four names, and folder markers.
 TEST_F(S3Server, NamesWhatLiesDirectlyInAFolder) {
   S3 s3(environment(settings()));
   std::set<std::string> found;

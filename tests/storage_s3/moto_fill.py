@@ -27,6 +27,6 @@ policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "
 iam.put_user_policy(UserName="reader", PolicyName="read", PolicyDocument=json.dumps(policy))
 key = iam.create_access_key(UserName="reader")["AccessKey"]
 
-# From now on every request has to be signed by that user.
+# From now on that user must sign every request.
 urllib.request.urlopen(urllib.request.Request(endpoint + "/moto-api/reset-auth", data=b"0", headers={"Content-Type": "text/plain"}))
 print(key["AccessKeyId"], key["SecretAccessKey"])

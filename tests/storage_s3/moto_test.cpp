@@ -1,5 +1,5 @@
-// Storage "s3" against moto (github.com/getmoto/moto), an S3 server that is not ours and computes signatures with AWS's own
-// Python library. Skipped unless MILLRACE_MOTO names the Python that has it:
+// Storage "s3" with moto (github.com/getmoto/moto), an independent S3 server that computes signatures with AWS's own Python
+// library. Skipped unless MILLRACE_MOTO names the Python that has it:
 //
 //   python3 -m venv moto && moto/bin/pip install 'moto[server]'
 //   MILLRACE_MOTO=$PWD/moto/bin/python build/release/tests/storage_s3_test --gtest_filter='Moto.*'
@@ -21,7 +21,7 @@ class Moto : public testing::Test {
   void SetUp() override {
     const char* python = std::getenv("MILLRACE_MOTO");  // NOLINT(concurrency-mt-unsafe)
     if (!python) GTEST_SKIP() << "MILLRACE_MOTO is not set: it names a python that has moto[server]";
-    // Ends with its standard input, as Child wants it.
+    // Ends with its standard input, as Child requires.
     const std::string serve =
         "import sys, threading, os, logging\n"
         "from moto.server import ThreadedMotoServer\n"

@@ -1,4 +1,4 @@
-// What a user of a pipeline sees of S3 when it fails.
+// Failures of S3 as seen by a pipeline's user.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Predictions for images behind s3://, with weights from there: a folder, a list, shards.
+// Predictions for images below s3://, with weights from there: a folder, a list, shards.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ class S3Predictions : public testing::Test {
     for (const auto& [name, value] : settings_) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
   }
 
-  // In photos/some, in a list beside that folder, and in two shards; and in a folder here.
+  // In photos/some, in a list next to that folder, and in two shards; and in a local folder.
   void put_photos() {
     fs::create_directories(place("flat"));
     std::vector<std::string> shards[2];
@@ -69,7 +69,7 @@ class S3Predictions : public testing::Test {
   fs::path root() const { return folder_.path() / "buckets"; }
   std::string place(const char* name) const { return (folder_.path() / name).string(); }
 
-  // Rows of predictions: the last part of the path, and what follows.
+  // Rows of predictions: the last part of the path, and the rest of the row.
   std::vector<std::string> predict(const std::string& data) const {
     fs::remove_all(place("out"));
     const Outcome outcome =

@@ -13,7 +13,7 @@ OBJECT = {"wrong_content_range", "huge_total", "large_total", "short_chunked", "
 LIST = {"garbage_xml", "truncated_xml", "looping_list", "huge_size"}
 
 
-# Whether a request that writes is meant: a part, the beginning or the completion of an upload, a whole object, any of these, or
+# Whether WHAT selects this writing request: a part, the beginning or completion of an upload, a whole object, any of these, or
 # one whose key ends with WHAT.
 def is_meant(what, request):
     of_upload = "uploadId" in request.query
@@ -83,11 +83,11 @@ def chunk(body):
 
 def error(status, code, message, **headers):
     body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
-    # The connection is closed after it; a client that was not told might send its next request into it.
+    # Closes the connection afterwards; without this header a client might send its next request into it.
     return head_of(status, headers | {"Content-Length": len(body), "Connection": "close"}) + body
 
 
-# Before the request is looked at: bytes to send before the connection is closed; None to go on.
+# Before the request is processed: bytes to send before closing the connection; None to continue.
 def early(kind, connection):
     if kind == "reset_before_head":
         reset(connection)
@@ -110,7 +110,7 @@ def early(kind, connection):
     }.get(kind)
 
 
-# Sends a good reply badly; the connection is closed afterwards.
+# Sends a good reply badly, and closes the connection afterwards.
 def send(kind, connection, status, headers, body):
     half = len(body) // 2
     whole = headers | {"Content-Length": len(body)}
@@ -125,7 +125,7 @@ def send(kind, connection, status, headers, body):
         connection.sendall(head_of(status, whole) + body[:half])
     elif kind == "long_body":
         connection.sendall(head_of(status, whole) + body + b"and more" * 20)
-    elif kind == "long_body_kept":  # what is too much might be taken for the next reply
+    elif kind == "long_body_kept":  # the excess could be read as the next reply
         connection.sendall(head_of(status, whole) + body + head_of(200, {"Content-Length": 5}) + b"wrong")
         wait_for_hangup(connection)
     elif kind == "stall_mid_body":

@@ -21,7 +21,7 @@ class Child {
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  std::string read_line();  // of its standard output; the rest at its end
+  std::string read_line();  // from its standard output; the rest at its end
   int wait();               // exit code
 
  private:

@@ -134,6 +134,7 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   std::vector<std::string> flow;
   bool is_computed = false;
   for (const StagePlan& stage : graph->stages) {
+    if (stage.type->recipe_effect == RecipeEffect::spoils) continue;  // noise that a device adds is in no image that is sent
     if (!is_computed || stage.type->name == "metrics") flow.push_back(stage.name);
     is_computed = is_computed || stage.name == model.recipe.predict.back().name;
   }

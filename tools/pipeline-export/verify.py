@@ -67,15 +67,19 @@ def main():
     folder = os.path.dirname(os.path.abspath(__file__)) if len(sys.argv) < 3 or streamed else sys.argv[2]
     facts = json.loads(sys.argv[3]) if streamed else json.load(open(os.path.join(folder, "proof.json")))
     takes_images, results = facts["takes_images"], facts["results"]
-    if not streamed and hashlib.sha256(open(path, "rb").read()).hexdigest() != facts["sha256"]:
+    content = open(path, "rb").read()
+    if not streamed and hashlib.sha256(content).hexdigest() != facts["sha256"]:
         print("verify.py: this is not the file that the proof is of: its SHA-256 differs", file=sys.stderr)
         return 1
     run, runtime = open_model(path, takes_images)
     mean, deviation = np.float32(facts["mean"]), np.float32(facts["deviation"])
     source = frames(sys.stdin.buffer) if streamed else [
         [np.load(os.path.join(folder, name + ".npy")) for name in ("labels", "images", "expected")]]
-    total = differing = right = right_here = labelled = 0
-    largest, worst, equal, kept = 0.0, 0.0, True, None
+    # MaxUnpool puts a value at the place of a window's largest one. Where two are all but equal, rounding decides the place, and
+    # values there differ: of networks with this operator one in 1,000 may.
+    allowed = 1e-3 if b"MaxUnpool" in content else 0.0
+    total = differing = right = right_here = labelled = values = outside = clearly_other = places = 0
+    largest, worst, finite, kept = 0.0, 0.0, True, None
     for labels, images, expected in source:
         x = images if takes_images else np.ascontiguousarray(
             ((np.float32(images) / 255 - mean) / deviation).transpose(0, 3, 1, 2))
@@ -96,19 +100,21 @@ def main():
                 return 1
             far = np.abs(got - wanted)
             largest, worst = max(largest, float(far.max())), max(worst, float(far.max() / scale))
-            equal &= bool((far <= scale).all()) and bool(np.isfinite(got).all())
+            finite &= bool(np.isfinite(got).all())
+            values, outside = values + far.size, outside + int((far > scale).sum())
         if ordered:  # the same first class wherever ours leads by more than twice the bound
             two = np.partition(expected, -2, axis=1)
             clear = two[:, -1] - two[:, -2] > 2 * scale
             ours, theirs = expected.argmax(1), got if results == "labels" else got.argmax(1)
             differing += int((ours != theirs).sum())
-            equal &= not bool(((ours != theirs) & clear).any())
+            places, clearly_other = places + ours.size, clearly_other + int(((ours != theirs) & clear).sum())
             if facts["output"] == "classes":
                 labelled += int((labels >= 0).sum())
                 right += int((ours == labels).sum())
                 right_here += int((theirs == labels).sum())
     report = {"runtime": runtime, "samples": total, "largest": largest, "share_of_bound": worst, "other_first_class": differing,
-              "equal": equal and total > 0}
+              "outside_bound": outside,
+              "equal": total > 0 and finite and outside <= allowed * values and clearly_other <= allowed * places}
     if labelled:
         report["accuracy"], report["accuracy_there"] = right / labelled, right_here / labelled
     if streamed and kept is not None:

@@ -50,7 +50,7 @@ class TopK : public Stage {
  private:
   struct Replica {
     std::map<int, std::vector<float>> left_out;  // by bucket; on the stream's thread, except the map itself
-    std::vector<float> sizes;                    // of the current bucket
+    std::vector<float> sizes;                    // in the current bucket
     std::unique_ptr<Stream> stream;              // last, so that its work ends before the other members are destroyed
   };
 
