@@ -39,13 +39,6 @@ std::vector<std::string> states_with(const Replica& replica, const std::vector<s
   return states;
 }
 
-// The copies of all replicas in all processes.
-std::vector<std::vector<float>> copies_of(const ReplicaView& view, const std::string& state, int parameter) {
-  std::vector<std::vector<float>> copies;
-  for (const auto& replica : view.replicas) copies.push_back(replica->read(state, parameter));
-  return view.group == nullptr ? copies : copies_of_all(copies, *view.group);
-}
-
 // Message for a checkpoint without this tensor. The network owns values, the optimizer all other states.
 std::string missing_text(const TensorsByName& tensors, const Parameter& parameter, const std::string& state,
                          const std::string& name) {
@@ -109,7 +102,8 @@ FetchTensors capture_values(const ReplicaView& view, std::vector<NamedTensor>& t
       if (!is_saved(first, state, p)) continue;
       std::vector<std::vector<float>> copies;
       if (parameter.statistic) {
-        copies = copies_of(view, state, p);
+        for (const auto& replica : view.replicas) copies.push_back(replica->read(state, p));
+        if (view.group != nullptr) copies = copies_of_all(copies, *view.group);
       } else if (is_first) {
         asked.push_back({state, p});
         places.push_back(tensors.size());

@@ -75,4 +75,9 @@ std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const
 // All call it; `failed`: rank 0 has thrown.
 void share_resume_point(std::optional<ResumePoint>& point, bool failed, const RunPlaces& places, Group& group);
 
+// Sends rank 0's checkpoint to all ranks that have none or another one, since a copy may come from an earlier attempt at the
+// same steps. Both ends use a temporary folder. All ranks call it. Throws as read_checkpoint() and write_checkpoint(). REQUIRES:
+// rank 0 has one.
+void send_where_missing(std::optional<Checkpoint>& checkpoint, Group& group);
+
 }  // namespace millrace

@@ -1,5 +1,5 @@
 // Two ranks, as threads of this process, that share no disk.
-#include "checkpoint/sent_checkpoint.h"
+#include "checkpoint/resume.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -16,7 +16,6 @@
 
 #include "base/shell.h"
 #include "config/data_parts.h"
-#include "config/data_places.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/data_names.h"

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "config/data_places.h"
+#include "millrace/plugin.h"
 #include "millrace/util/data_names.h"
 
 namespace millrace {
@@ -16,6 +17,13 @@ namespace millrace {
 constexpr std::array<std::string_view, 5> kListEndings = {".csv", ".tsv", ".jsonl", ".tab", ".ndjson"};
 bool is_list(const std::string& path);
 bool is_shard(const std::string& path);
+
+// An entry of a folder.
+struct DataEntry {
+  std::string name;
+  bool is_folder = false;
+  std::string fault;  // why it cannot be read: "is a link to '../val', which leads nowhere"; empty: readable
+};
 
 // An entry that seems to contain a part of the data but is not read.
 struct Unread {
@@ -57,5 +65,23 @@ class Parts {
 
 // The folders and lists in a folder that are named after parts, including unread ones.
 Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries);
+
+// Lists each folder once. Throws ErrorKind::data or storage on failure, since an unlisted folder is not an absent one.
+class DataPlaces {
+ public:
+  explicit DataPlaces(const Registry& registry) : registry_(registry) {}
+
+  // Sorted, without hidden names and system folders, and with only the first of many images. Empty for anything but a folder, or
+  // if its source must refuse it. Valid as long as the object.
+  const std::vector<DataEntry>& in(const std::string& folder);
+  bool is_folder(const std::string& path);
+
+ private:
+  std::vector<DataEntry> list(const std::string& folder) const;
+  std::vector<DataEntry> list_remote(const std::string& folder) const;
+
+  const Registry& registry_;
+  std::map<std::string, std::vector<DataEntry>> known_;
+};
 
 }  // namespace millrace

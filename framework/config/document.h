@@ -1,18 +1,41 @@
 // TOML documents as Values with positions.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "config/base_files.h"
-#include "config/origins.h"
 #include "millrace/detail/value.h"
 #include "millrace/params.h"
 
 namespace millrace {
+
+// Origins of values that a reference brought into a text: a base file has `size = "${image.side}"`, and another file or --set
+// gives the side. A mistake in the size is a mistake there.
+class Origins {
+ public:
+  // `is_later`: whether a text overrules another; see later_texts().
+  explicit Origins(Overrules is_later) : is_later_(std::move(is_later)) {}
+
+  // Notes that the text at `text` was made with the value at `from`. With several, the overruling one counts.
+  void note(const Position& from, const Position& text);
+
+  // Moves values to their origins. A list with such a value in it moves too; tables stay where they are written.
+  void apply(Value& value) const;
+
+ private:
+  using Key = std::tuple<std::string, int, int>;
+  static Key key(const Position& at) { return {at.file ? *at.file : std::string(), at.line, at.column}; }
+
+  Overrules is_later_;
+  std::map<Key, Position> from_;
+};
 
 // Parses a document; members keep their written order. Empty after a mistake, which is in `errors`. `name`: the file's name in
 // positions, or the option that gave the text.

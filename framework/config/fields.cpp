@@ -234,7 +234,8 @@ void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field,
     const std::string words =
         info.choices.empty() || !std::is_arithmetic_v<T> ? "" : fmt::format(", or \"{}\"", fmt::join(info.choices, "\", \""));
     const char* const names = info.by_name ? ", or a table of them by name" : "";
-    errors.add(value.at(), fmt::format("'{}' must be a {}{}{}{}, found {}", info.name, Codec<T>::kList, count, names, words, what));
+    errors.add(value.at(),
+               fmt::format("'{}' must be a {}{}{}{}, found {}", info.name, Codec<T>::kList, count, names, words, what));
     return;
   }
   ParamInfo element_info = info;

@@ -23,7 +23,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Words words_of(std::string_view text) {
+Words key_words(std::string_view text) {
   Words words(1);
   for (const char c : text) {
     if (c == '.' || c == '_') {
@@ -69,10 +69,10 @@ std::optional<int> rank_of(const std::string& key, const KeyTable& from, const K
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   if (name == key) return 0;
   if (key.size() >= kLongEnough && std::none_of(key.begin(), key.end(), is_digit) && edit_distance(key, name) == 1) return 1;
-  const Words words = words_of(key), own = words_of(name);
-  if (words.size() > own.size() && ends_with(words_of(table.path + "." + name), words)) return 2;  // batch_size
-  if (own.size() > 1 && initials_of(own) == key) return 3;                                         // lr
-  if (from.is_general && table.graph == 0 && ends_with(own, words)) return 4;                      // steps of max_steps
+  const Words words = key_words(key), own = key_words(name);
+  if (words.size() > own.size() && ends_with(key_words(table.path + "." + name), words)) return 2;  // batch_size
+  if (own.size() > 1 && initials_of(own) == key) return 3;                                          // lr
+  if (from.is_general && table.graph == 0 && ends_with(own, words)) return 4;                       // steps of max_steps
   return std::nullopt;
 }
 

@@ -5,17 +5,25 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <memory>
 
+#include "base/silent_services.h"
 #include "config/base_files.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/plan.h"
 #include "config/shipped.h"
+#include "millrace/backend/fusion.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/source.h"
+#include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
+#include "plugin/loss_params.h"
+#include "sampling/sample_order.h"
 
 namespace millrace {
 
@@ -268,6 +276,73 @@ std::optional<std::string> network_file(const Value& use, const std::string& pip
 NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
                          Diagnostics& errors) {
   return NetworkReader(table, pipeline_file, registry, options, errors).read();
+}
+
+namespace {
+
+// All outputs named by stages of these graphs.
+std::vector<LayerPort> named_outputs(const Network& network, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
+  std::vector<LayerPort> outputs;
+  for (const GraphPlan& graph : graphs) {
+    for (const StagePlan& stage : graph.stages) {
+      if (!stage.type || !stage.type->takes_loss) continue;
+      for (const AuxiliaryEntry& entry : auxiliary_entries(stage.table)) {
+        if (!entry.output || entry.output->kind() != Value::Kind::text) continue;
+        try {
+          const auto output = find_loss_output(network, entry.output->text());
+          if (output) outputs.push_back(*output);
+        } catch (const Error& error) {
+          errors.add(entry.output->at(), fmt::format("[{}.{}]: 'auxiliary': {}", graph.name, stage.name, error.message()));
+        }
+      }
+    }
+  }
+  return outputs;
+}
+
+}  // namespace
+
+std::shared_ptr<const Network> plan_auxiliary(std::shared_ptr<const Network> network, const std::vector<GraphPlan>& graphs,
+                                              Diagnostics& errors) {
+  const std::vector<bool> wanted = layers_for(*network, named_outputs(*network, graphs, errors));
+  if (std::ranges::count(wanted, false) == 0) return network;
+  auto marked = std::make_shared<Network>(*network);
+  for (std::size_t layer = 0; layer < wanted.size(); ++layer) {
+    if (wanted[layer]) continue;
+    for (const int parameter : marked->layers[layer].parameters) {
+      Parameter& unused = marked->parameters[static_cast<std::size_t>(parameter)];
+      unused.unused = true;
+      unused.trainable = false;
+    }
+  }
+  return marked;
+}
+
+std::int64_t outputs_of_data(const GraphPlan& graph, const Registry& registry) {
+  const auto is_source = [](const StagePlan& stage) {
+    return stage.type != nullptr && stage.type->role == StageType::Role::source;
+  };
+  const auto source = std::ranges::find_if(graph.stages, is_source);
+  if (source == graph.stages.end()) return 0;
+  const Value* const numbers = source->table.find("numbers");
+  if (numbers != nullptr && numbers->kind() == Value::Kind::array && !numbers->array().empty())
+    return static_cast<std::int64_t>(numbers->array().size());
+  SilentServices silent;  // a source's warnings appear when the run lists its data
+  StageSite site;
+  site.graph = graph.name;
+  site.name = source->name;
+  site.run = &silent;
+  site.registry = &registry;
+  Diagnostics errors;
+  try {
+    const std::shared_ptr<Stage> stage = source->type->create(source->table, site, errors);
+    if (stage == nullptr || errors.size() > 0) return 0;
+    Source& opened = static_cast<Source&>(*stage);
+    opened.open();
+    return static_cast<std::int64_t>(SampleOrder(opened, 0).classes().size());
+  } catch (const std::exception&) {
+    return 0;
+  }
 }
 
 }  // namespace millrace

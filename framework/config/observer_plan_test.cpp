@@ -1,5 +1,3 @@
-#include "config/observer_plan.h"
-
 #include "base/json.h"
 #include "config/plan_fixture.h"
 #include "config/schema.h"

@@ -21,4 +21,10 @@ const StageType* stage_type_of(const std::string& name, const Value* table, cons
 // Removes such keys from the tables of a graph's stages. A key in the same text, or in a later one, stays: it is an error.
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files);
 
+// Renames keys of earlier versions, also those in the files of earlier runs. `files`: see DocumentSources; a new name in an
+// extended file is overruled. An old and a new name in one text both stay, and are an error. `warnings`: receives one line for
+// each.
+void rename_old_keys(Value& document, const Registry& registry, const std::vector<std::string>& files,
+                     std::vector<std::string>& warnings);
+
 }  // namespace millrace

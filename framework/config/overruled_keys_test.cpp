@@ -1,7 +1,6 @@
 #include "config/overruled_keys.h"
 
 #include "config/document.h"
-#include "config/old_keys.h"
 #include "config/plan_fixture.h"
 #include "millrace/optimizer.h"
 

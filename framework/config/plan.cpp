@@ -1,30 +1,30 @@
 #include "config/plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <set>
+#include <vector>
 
-#include "config/auxiliary_plan.h"
 #include "config/data_layout.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/kept_run.h"
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
-#include "config/observer_plan.h"
-#include "config/old_keys.h"
-#include "config/outputs_of_data.h"
 #include "config/overruled_keys.h"
 #include "config/shipped.h"
 #include "millrace/detail/packet.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/util/bytes.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/paths.h"
 #include "network/variables.h"
 #include "plugin/loss_params.h"
@@ -111,6 +111,45 @@ std::string Pipeline::place_of(std::string_view key) const {
 }
 
 namespace {
+
+std::string no_such_observer(const std::string& name, const Registry& registry) {
+  const std::vector<std::string> names = registry.observers().names();
+  const auto nearest = registry.observers().nearest(name);
+  return fmt::format("[observe]: there is no observer '{}'; {}{}", name,
+                     nearest         ? fmt::format("nearest is '{}'", *nearest)
+                     : names.empty() ? std::string("no plugin brings one")
+                                     : fmt::format("there are '{}'", fmt::join(names, "', '")),
+                     skipped_clause(registry, name));
+}
+
+// `observe`: the table, or null. Its members are observers' tables; false disables one, true uses its defaults. Observers enabled
+// by default need none. Mistakes go to `errors`.
+std::vector<ObserverPlan> plan_observers(const Value* observe, const Registry& registry, Diagnostics& errors) {
+  std::vector<ObserverPlan> plans;
+  for (const auto& [name, type] : registry.observers()) {
+    const Value* written = observe ? observe->find(name) : nullptr;
+    if (written ? written->kind() == Value::Kind::table : type.by_default) {
+      plans.push_back({name, &type, written ? *written : Value()});
+    } else if (written && written->kind() == Value::Kind::boolean && written->boolean()) {
+      plans.push_back({name, &type, Value(Table{}, written->at())});
+    }
+  }
+  for (const ObserverPlan& plan : plans) plan.type->check(plan.table, "[observe." + plan.name + "]", errors);
+  if (!observe) return plans;
+  if (observe->kind() != Value::Kind::table) {
+    errors.add(observe->at(), "[observe] must be a table, with a table for each observer, found " + found(*observe));
+    return plans;
+  }
+  for (const Member& member : observe->table()) {
+    if (!registry.observers().find(member.key)) {
+      errors.add(member.at, no_such_observer(member.key, registry));
+    } else if (member.value.kind() != Value::Kind::table && member.value.kind() != Value::Kind::boolean) {
+      errors.add(member.value.at(), fmt::format("'observe.{}' must be a table, or false to leave this observer out, found {}",
+                                                member.key, found(member.value)));
+    }
+  }
+  return plans;
+}
 
 // Top-level tables other than graphs and variables.
 std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop", "plateau", "checkpoint"}; }

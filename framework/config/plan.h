@@ -129,7 +129,7 @@ struct Pipeline {
 // place; and unused gradients.
 //
 // Top-level tables: [run]; [stop] and [plateau] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], with a table
-// for each observer (see observer_plan.h); [network], which has the keys of NetworkParams (see network_plan.h) and whose other
+// for each observer; [network], which has the keys of NetworkParams (see network_plan.h) and whose other
 // keys are variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a
 // variable for ${...}. Errors: an unused key that looks like a misspelt "run" or "network"; a value outside tables with the name
 // of a key, such as `epochs`; and a --set of a key that does not exist.

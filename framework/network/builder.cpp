@@ -3,16 +3,56 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/layer.h"
+#include "millrace/params.h"
 #include "network/variables.h"
-#include "normalisation/input.h"
 
 namespace millrace {
 namespace {
+
+// The table `input` of a network: the size of its images, and the mean and deviation that normalise their pixels.
+struct InputParams {
+  std::int64_t channels = 3, height = 0, width = 0;
+  std::vector<double> mean, deviation;  // by channel
+
+  static void describe(ParamSet<InputParams>& set) {
+    set.add("channels", &InputParams::channels).range(1, 4096).text("image channels: 3 for colour, 1 for grey");
+    set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("image height");
+    set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("image width");
+    set.add("mean", &InputParams::mean).text("subtracted from each channel, after scaling pixels to 0 ... 1");
+    set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is then divided by it");
+  }
+};
+
+// By default each channel has mean 0 and deviation 1. `network`: its name, for messages.
+InputParams read_input(const Value& table, const std::string& network, Diagnostics& errors) {
+  ParamSet<InputParams> set;
+  InputParams::describe(set);
+  InputParams input = read_struct(set, table, "'input' of network '" + network + "'", errors);
+  const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
+    if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
+    if (static_cast<std::int64_t>(values.size()) != input.channels) {
+      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one figure for each of the {} channels, found {}", key,
+                                                           input.channels, values.size()));
+    }
+    const double largest = *std::ranges::max_element(values);
+    if (largest <= 1) return;
+    errors.add(table.find(key)->at(),
+               fmt::format("'{}' is of pixels from 0 to 1, found {:g}: divide figures of 0 ... 255 by 255", key, largest));
+  };
+  per_channel("mean", input.mean, 0);
+  per_channel("deviation", input.deviation, 1);
+  return input;
+}
 
 constexpr std::size_t kMostLayers = 10'000;
 constexpr double kMostElements = 1e12;  // elements of one tensor
@@ -60,6 +100,58 @@ std::optional<std::string> op_also_called(const Registry& registry, const std::s
     if (std::ranges::find(type.other_names, name) != type.other_names.end()) return op;
   }
   return std::nullopt;
+}
+
+// Blocks: entries that expand to one or more instances of a list of layers.
+
+constexpr std::int64_t kMostRepetitions = 1000;
+constexpr const char* kIndex = "index";  // a parameter of every block: by default the instance's number, from 0
+
+const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when",     "otherwise",
+                                             "repeat", "first", "inline", "auxiliary"};
+
+// Parameters of the block: those with defaults, and those that its layers refer to.
+std::vector<std::string> parameter_names(const BlockDefinition& block) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Reference& reference : block.references) add(reference.name);
+  for (const Member& member : block.defaults.table()) add(member.key);
+  return names;
+}
+
+// "layer1.0", "layer1.1" for "layer1", or "layer1", "layer2" for "layer#".
+std::string numbered(const std::string& name, std::size_t index) {
+  const std::size_t mark = name.find('#');
+  if (mark == std::string::npos) return fmt::format("{}.{}", name, index);
+  return fmt::format("{}{}{}", name.substr(0, mark), index + 1, name.substr(mark + 1));
+}
+
+// "a -> b -> a" if the block contains itself.
+std::string recursion(const Frame& frame, const std::string& block) {
+  std::string path = block;
+  for (const Frame* outer = &frame; outer && !outer->block.empty(); outer = outer->outer) {
+    path = outer->block + " -> " + path;
+    if (outer->block == block) return path;
+  }
+  return {};
+}
+
+// Possible values of the only variable in a block's name, as in "stem_${stem}". "" if there is none, or no block has such a name.
+std::string values_for_block(const Value& written, const std::vector<std::string>& blocks) {
+  const std::vector<Reference> in_it = references(written);
+  if (in_it.size() != 1) return "";
+  const std::string& text = written.text();
+  const std::size_t place = text.find("${"), end = text.find('}', place);
+  const std::string begin = text.substr(0, place), rest = text.substr(end + 1);
+  std::vector<std::string> values;
+  for (const std::string& block : blocks) {
+    if (block.size() <= begin.size() + rest.size() || !block.starts_with(begin) || !block.ends_with(rest)) continue;
+    values.push_back(block.substr(begin.size(), block.size() - begin.size() - rest.size()));
+  }
+  const bool says_any = begin.empty() && rest.empty();
+  return values.empty() || says_any ? "" : fmt::format("'{}' may be '{}'", in_it.front().name, fmt::join(values, "', '"));
 }
 
 }  // namespace
@@ -390,6 +482,205 @@ void Builder::check_uses() {
 const Shape& Builder::shape_of(LayerPort value) const {
   return value.layer == Network::kInput ? input_shape_
                                         : network_.layers[static_cast<std::size_t>(value.layer)].output_of(value.port);
+}
+
+namespace {
+
+// `repeated`: one '#' may stand for the instance's number.
+bool is_layer_name(const std::string& name, bool repeated) {
+  return !name.empty() && std::count(name.begin(), name.end(), '#') <= (repeated ? 1 : 0) &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '#'; }) &&
+         name.front() != '.' && name.back() != '.';
+}
+
+// The base of an unnamed entry's name.
+std::string family(const Value& entry) {
+  for (const char* key : {"op", "block"}) {
+    const Value* value = entry.find(key);
+    if (value && value->kind() == Value::Kind::text) return value->text();
+  }
+  return "layer";
+}
+
+}  // namespace
+
+void Frame::name_entries(const Array& entries, Diagnostics& errors) {
+  std::map<std::string, Position> taken;
+  names.assign(entries.size(), "");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Value* written = entries[i].find("name");
+    if (!written) continue;
+    const Value name = resolve(*written, variables, errors);
+    if (name.kind() != Value::Kind::text || !is_layer_name(name.text(), entries[i].find("repeat") != nullptr)) {
+      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), "
+                                        "found {}",
+                                        found(name)));
+      continue;
+    }
+    const auto [first, is_new] = taken.emplace(name.text(), name.at());
+    if (is_new) {
+      names[i] = name.text();
+    } else {
+      errors.add(name.at(), fmt::format("the name '{}' is taken{}", name.text(),
+                                        first->second.line > 0 ? fmt::format(" at line {}", first->second.line) : ""));
+    }
+  }
+  std::map<std::string, int> numbers;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!names[i].empty()) continue;
+    const std::string kind = family(entries[i]);
+    do {
+      names[i] = kind + std::to_string(++numbers[kind]);
+    } while (taken.contains(names[i]));
+  }
+}
+
+void Frame::define(const std::string& name, LayerPort output) {
+  const std::string full = prefix + name;
+  for (Frame* frame = this; frame; frame = frame->outer)
+    frame->outputs.insert_or_assign(full.substr(frame->prefix.size()), output);
+}
+
+LayerPort Frame::find(const std::string& name, const Position& at, const std::string& user, Diagnostics& errors) const {
+  if (name == "@input") return input;
+  for (const Frame* frame = this; frame; frame = frame->outer) {
+    if (const auto output = frame->outputs.find(name); output != frame->outputs.end()) return output->second;
+  }
+  for (const Frame* frame = this; frame; frame = frame->outer) {
+    if (std::find(frame->names.begin(), frame->names.end(), name) == frame->names.end()) continue;
+    errors.add(at, fmt::format("'{}' takes the output of '{}', which is not an earlier layer", user, name));
+    return kUnknownLayer;
+  }
+  std::vector<std::string> candidates = {"@input"};
+  for (const Frame* frame = this; frame && errors.names_nearest(); frame = frame->outer) {
+    for (const auto& [known, layer] : frame->outputs) candidates.push_back(known);
+  }
+  const auto nearest = nearest_name(name, candidates);
+  errors.add(at, fmt::format("'{}' takes the output of '{}', but no earlier layer has this name{}", user, name,
+                             nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  return kUnknownLayer;
+}
+
+const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry) {
+  const Value block = resolve(*entry.table.find("block"), frame.variables, entry.errors);
+  const std::string name = block.kind() == Value::Kind::text ? block.text() : found(block);
+  const auto definition = document_.blocks.find(name);
+  if (definition == document_.blocks.end()) {
+    std::vector<std::string> names;
+    if (entry.errors.names_nearest()) {
+      for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    }
+    if (const auto said = values_for_block(*entry.table.find("block"), names); !said.empty() && !nearest_name(name, names)) {
+      entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, said));
+      return nullptr;
+    }
+    report_unknown_name("the network", "block", name, names, block.at(), entry.errors);
+    return nullptr;
+  }
+  if (const std::string path = recursion(frame, name); !path.empty()) {
+    entry.errors.add(block.at(), fmt::format("block '{}' contains itself: {}", name, path));
+    return nullptr;
+  }
+  return definition->second.layers ? &definition->second : nullptr;
+}
+
+// The parameters given to each instance.
+std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry, const BlockDefinition& block) {
+  const std::vector<std::string> parameters = parameter_names(block);
+  const std::string owner = "block '" + block.name + "'";
+  const Value given = parameters_of(frame, entry, kBlockKeys, parameters, owner);
+
+  std::int64_t count = 1;
+  if (const Value* repeat = entry.table.find("repeat")) {
+    const Value value = resolve(*repeat, frame.variables, entry.errors);
+    if (value.kind() == Value::Kind::integer && value.integer() >= 1 && value.integer() <= kMostRepetitions) {
+      count = value.integer();
+    } else {
+      entry.errors.add(repeat->at(),
+                       fmt::format("'repeat' must be an integer between 1 and {}, found {}", kMostRepetitions, found(value)));
+    }
+  }
+  std::vector<Value> instances(static_cast<std::size_t>(count), given);
+  const bool has_index = given.find(kIndex) || block.defaults.find(kIndex) || variables_.find(kIndex);
+  for (std::int64_t i = 0; i < count && !has_index; ++i) instances[static_cast<std::size_t>(i)].set(kIndex, Value(i));
+  if (const Value* first = entry.table.find("first")) {
+    if (first->kind() != Value::Kind::table) {
+      entry.errors.add(first->at(), fmt::format("'first' must be a table of parameters, found {}", found(*first)));
+    } else {
+      const Value changes = parameters_of(frame, {*first, entry.name, entry.previous, entry.errors}, {}, parameters, owner);
+      for (const Member& member : changes.table()) instances.front().set(member.key, member.value);
+    }
+  }
+  require_references(entry, block, instances);
+  return instances;
+}
+
+// Checks that each instance has all parameters that the block refers to.
+void Builder::require_references(const Entry& entry, const BlockDefinition& block, const std::vector<Value>& instances) {
+  std::set<std::string> missing;
+  for (const Reference& reference : block.references) {
+    const std::string& name = reference.name;
+    const auto has = [&](const Value& instance) {
+      return instance.find(name) || block.defaults.find(name) || variables_.find(name);
+    };
+    if (std::all_of(instances.begin(), instances.end(), has) || !missing.insert(name).second) continue;
+    std::vector<std::string> names;
+    for (const Value* table : std::initializer_list<const Value*>{&entry.table, &block.defaults, &variables_}) {
+      for (const Member& member : table->table()) {
+        if (table != &entry.table || std::ranges::find(kBlockKeys, member.key) == kBlockKeys.end()) names.push_back(member.key);
+      }
+    }
+    if (const auto nearest = nearest_name(name, names)) {
+      entry.errors.add(reference.at,
+                       fmt::format("block '{}': '${{{}}}' refers to nothing; nearest is '${{{}}}'", block.name, name, *nearest));
+    } else {
+      entry.errors.add(entry.table.at(),
+                       fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+    }
+  }
+}
+
+LayerPort Builder::place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs) {
+  const std::size_t before = entry.errors.size();
+  const BlockDefinition* block = block_of(frame, entry);
+  if (!block) return kUnknownLayer;
+  if (inputs.size() != 1) {
+    entry.errors.add(entry.table.at(), fmt::format("'{}': a block takes one input, found {}", entry.name, inputs.size()));
+  }
+  const std::vector<Value> instances = instances_of(frame, entry, *block);
+  const Value* written = entry.table.find("inline");
+  const bool is_inline = written && is_true(frame, entry, "inline", *written);
+  if (entry.errors.size() != before) return kUnknownLayer;
+
+  LayerPort output = inputs.front();
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const bool repeats = entry.table.find("repeat") != nullptr;
+    const std::string name = repeats ? numbered(entry.name, i) : entry.name;
+    output = expand(frame, entry, *block, is_inline ? "" : name + ".", output, instances[i]);
+    if (repeats) frame.define(name, output);
+  }
+  return output;
+}
+
+LayerPort Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& prefix,
+                          LayerPort input, const Value& given) {
+  const std::size_t before = entry.errors.size();
+  Frame inner;
+  inner.outer = &frame;
+  inner.block = block.name;
+  inner.prefix = frame.prefix + prefix;
+  inner.variables = variables_;
+  inner.input = input;
+  bind(inner.variables, given, block.defaults, entry.errors);
+  if (entry.errors.size() != before) return kUnknownLayer;
+  const std::size_t known = errors_.size();
+  const LayerPort output = lay_out(inner, *block.layers);
+  for (std::size_t i = known; i < errors_.size(); ++i) {
+    const Position &mistake = errors_.entries()[i].at, &use = entry.table.at();
+    if (mistake.file && use.file && *mistake.file != *use.file) uses_.emplace(i, BlockUse{block.name, use});
+  }
+  return output;
 }
 
 }  // namespace millrace

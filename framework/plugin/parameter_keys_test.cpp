@@ -1,6 +1,4 @@
 // Keys for parameters that plugins' layers support without their author's help.
-#include "plugin/parameter_keys.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

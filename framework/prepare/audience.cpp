@@ -30,26 +30,19 @@ void Audience::add_observers() {
   if (options_.hooks.observer) observers_.add("the program", Delivery::all, options_.hooks.observer, control_);
 }
 
-namespace {
-
-std::optional<Shape> output_of(const Network* network) {
-  return network != nullptr ? std::optional(network->output()) : std::nullopt;
-}
-
-}  // namespace
-
 void Audience::open_log(const GraphPlan& stepping_graph) {
   const RunParams& run = pipeline_.run;
-  log_ = std::make_unique<RunLog>(RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
-                                                  .stepping_graph = stepping_graph.name,
-                                                  .tells_steps = trains(stepping_graph),
-                                                  .steps_are_reported = has_reports(stepping_graph),
-                                                  .rate_factor = options_.hooks.rate_factor,
-                                                  .skips = run.on_nan == "skip" && !options_.resume.replays,
-                                                  .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit),
-                                                  .output = output_of(pipeline_.network.get()),
-                                                  .outputs = options_.folders.outputs},
-                                  observers_, requests_);
+  log_ = std::make_unique<RunLog>(
+      RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
+                      .stepping_graph = stepping_graph.name,
+                      .tells_steps = trains(stepping_graph),
+                      .steps_are_reported = has_reports(stepping_graph),
+                      .rate_factor = options_.hooks.rate_factor,
+                      .skips = run.on_nan == "skip" && !options_.resume.replays,
+                      .most_in_a_row = static_cast<std::uint64_t>(run.nan_limit),
+                      .output = pipeline_.network ? std::optional(pipeline_.network->output()) : std::nullopt,
+                      .outputs = options_.folders.outputs},
+      observers_, requests_);
 }
 
 void Audience::warn_once(std::string text) {

@@ -1,4 +1,4 @@
-#include "prepare/batch_size.h"
+#include "prepare/batch_choice.h"
 
 #include <gtest/gtest.h>
 

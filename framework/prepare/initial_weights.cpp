@@ -4,18 +4,104 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "config/document.h"
 #include "config/network_plan.h"
+#include "files/crc64.h"
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "stages/probe.h"
+#include "millrace/util/centre.h"
+#include "network/whitening.h"
+#include "stages/build.h"
+#include "stages/data_line.h"
 #include "weight_files/fetched_weights.h"
 #include "weight_formats/tensor_file.h"
 
 namespace millrace {
+namespace {
+
+constexpr std::uint64_t kWhiteningImages = 5000;
+
+// The centre of the image, without the recorded augmentation.
+void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
+  const ImageShape window = network.input;
+  AugmentationRecord centre;
+  centre.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width));
+  centre.y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height));
+  bytes.resize(window.bytes());
+  apply_record(centre, sample.image(), window, bytes.data());
+  image.resize(window.bytes());
+  const auto channels = static_cast<std::size_t>(window.channels);
+  const std::size_t pixels = bytes.size() / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    for (std::size_t p = 0; p < pixels; ++p) {
+      image[c * pixels + p] =
+          static_cast<float>((static_cast<double>(bytes[p * channels + c]) / 255 - network.mean[c]) / network.deviation[c]);
+    }
+  }
+}
+
+// Draws `count` samples at random (by the seed), runs each through the graph's sample stages on the calling thread, and passes
+// on the pixels in the network's window, normalised as at ingest: (C, H, W) float32. Leaves out augmentation that is recorded
+// but not yet executed. Skips bad samples. REQUIRES: the graph has an open source.
+void probe_samples(const GraphBuild& build, const Network& network, std::uint64_t seed, std::uint64_t count,
+                   const std::function<void(std::span<const float> image)>& take) {
+  const DataLine line(build, seed);
+  Sample sample;
+  std::vector<std::uint8_t> bytes;
+  std::vector<float> image;
+  for (std::uint64_t position = 0; position < count; ++position) {
+    SampleKey key{.epoch = 0, .position = position};
+    Draw draw(seed, key, hash_text("probe"));
+    key.index =
+        line.order().listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(line.order().listed()) - 1)));
+    line.load(key, DataLine::Depth::decoded, sample);
+    if (sample.fault) continue;
+    normalise(sample, network, bytes, image);
+    take(image);
+  }
+}
+
+// A parameter's initial values in every replica; the initialiser "whiten" reads 5,000 training images.
+std::vector<float> first_values(const Parameter& parameter, const Network& network, std::uint64_t seed, const GraphBuild& build) {
+  if (parameter.initialiser.rule != "whiten") return initial_values(parameter, seed);
+  if (!build.data().source)
+    fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
+  PatchStatistics patches(parameter.shape);
+  probe_samples(build, network, seed, kWhiteningImages,
+                [&](std::span<const float> image) { patches.add(image, network.input.height, network.input.width); });
+  if (patches.patches() == 0)
+    fail(ErrorKind::data, "parameter '{}' is initialised by whitening: no image could be read", parameter.name);
+  return patches.filters();
+}
+
+enum class Has : std::uint8_t { nothing_to_read, file, no_copy };
+
+Has state_of(const std::string& path) {
+  if (path.empty() || is_remote(path)) return Has::nothing_to_read;
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) ? Has::file : Has::no_copy;
+}
+
+std::vector<std::byte> bytes_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  std::vector<std::byte> bytes(file ? static_cast<std::size_t>(file.tellg()) : 0);
+  file.seekg(0).read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file) fail(ErrorKind::storage, "the weights '{}' cannot be read: {}", path, std::strerror(errno));
+  return bytes;
+}
+
+}  // namespace
 
 WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, const WeightsOptions& options) {
   const NetworkParams& said = pipeline.network_params;
@@ -121,6 +207,43 @@ void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, con
     ++p;
   }
   malloc_trim(0);  // returns freed memory to the system
+}
+
+std::unique_ptr<ScratchFolder> send_weights_where_missing(std::string& path, Group& group) {
+  const Has mine = state_of(path);
+  const auto sent = static_cast<std::byte>(mine);
+  const auto all = group.all_gather(Group::kRun, std::span(&sent, 1));
+  const auto has = [&](std::size_t rank, Has state) { return all[rank] == std::vector{static_cast<std::byte>(state)}; };
+  std::size_t owner = 0;
+  while (owner < all.size() && !has(owner, Has::file)) ++owner;
+  if (owner == all.size()) return nullptr;
+  std::vector<std::byte> bytes;
+  if (static_cast<std::size_t>(group.rank()) == owner) {
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (!has(rank, Has::no_copy)) continue;
+      if (bytes.empty()) bytes = bytes_of_file(path);
+      group.send(static_cast<int>(rank), Group::kRun, bytes);
+    }
+  }
+  if (mine != Has::no_copy) return nullptr;
+  group.receive(static_cast<int>(owner), Group::kRun, bytes);
+  auto copy = std::make_unique<ScratchFolder>("weights");
+  path = copy->path() / std::filesystem::path(path).filename();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush())
+    fail(ErrorKind::storage, "the weights that another rank sends cannot be kept in '{}': {}", path, std::strerror(errno));
+  return copy;
+}
+
+std::string checksum_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes(1U << 20U);
+  Crc64 sum;
+  while (file.read(bytes.data(), static_cast<std::streamsize>(bytes.size())) || file.gcount() > 0) {
+    sum.add(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  return sum.text();
 }
 
 }  // namespace millrace

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "config/plan.h"
+#include "files/scratch_folder.h"
+#include "millrace/util/group.h"
 #include "network/transfer.h"
 #include "stages/build.h"
 #include "weight_files/weights.h"
@@ -48,5 +50,12 @@ void begin_last_layer_new(InitialWeights& weights, const Network& network);
 // untrained network. REQUIRES: replicas have started.
 void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, const GraphBuild& main,
                           const std::vector<std::unique_ptr<Replica>>& replicas, const WeightsOptions& options);
+
+// Sends a file of weights to ranks that have no copy. All ranks call it with the path of their initial weights; "": none. Each
+// rank fetches URLs itself. The first rank with its file sends it to all that lack theirs. A rank that receives one reads the
+// copy in the returned folder, to which `path` is set; else null. Throws Error(storage) if it cannot be stored.
+std::unique_ptr<ScratchFolder> send_weights_where_missing(std::string& path, Group& group);
+
+std::string checksum_of_file(const std::string& path);
 
 }  // namespace millrace

@@ -22,10 +22,8 @@
 #include "prepare/batch_choice.h"
 #include "prepare/initial_weights.h"
 #include "prepare/load_choice.h"
-#include "prepare/on_nan.h"
 #include "prepare/prepared_run.h"
 #include "prepare/same_run.h"
-#include "prepare/sent_weights.h"
 #include "prepare/stop_rules.h"
 #include "prepare/without_effect.h"
 #include "sampling/sample_order.h"
@@ -42,6 +40,33 @@
 namespace millrace {
 
 namespace {
+
+// Throws Error(usage) with the missing requirement of [run] on_nan: "rollback" needs checkpoints and one process, "skip" a stage
+// that skips updates. `main`: with all its stages.
+void check_on_nan(const Pipeline& pipeline, const GraphBuild& main, bool has_checkpoints, int processes) {
+  const std::string& on_nan = pipeline.run.on_nan;
+  if (on_nan == "stop" || !main.trains()) return;
+  const std::string place = pipeline.place_of("run.on_nan");
+  if (on_nan == "rollback") {
+    if (!has_checkpoints) {
+      fail(ErrorKind::usage,
+           "{}: on_nan = \"rollback\" goes back to a checkpoint, and the run writes none: it needs a run.folder, and another "
+           "checkpoint.every than \"never\"",
+           place);
+    }
+    if (processes <= 1) return;
+    fail(ErrorKind::usage,
+         "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
+         "resume with --resume",
+         place, processes);
+  }
+  const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
+  if (std::ranges::any_of(main.stages(), leaves_out)) return;
+  fail(ErrorKind::usage,
+       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
+       "allreduce and optimizer, with global_norm = 1e30 if it is to bound nothing",
+       place, main.plan().name);
+}
 
 void require_graph(const Pipeline& pipeline, const std::string& graph) {
   if (graph.empty() || pipeline.graph(graph)) return;
@@ -187,10 +212,10 @@ void require_finite_weights(const PreparedRun& run) {
 // Reads the initial weights. A rank without a copy of the file receives one from another rank.
 void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
-  std::optional<SentWeights> sent;
+  std::unique_ptr<ScratchFolder> copy;
   if (run.options.group != nullptr) {
     run.options.doing("looking which ranks have the weights");
-    run.weights.from.file = sent.emplace(named, *run.options.group).path();
+    copy = send_weights_where_missing(run.weights.from.file, *run.options.group);
     const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
     std::error_code ignored;
     if (is_file && !std::filesystem::exists(run.weights.from.file, ignored)) {
@@ -204,8 +229,8 @@ void take_weights(PreparedRun& run) {
     const bool says_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
     throw says_file ? error.in(run.pipeline.place_of("network.weights")) : error;
   }
-  if (sent) run.weights.checksum = checksum_of_file(run.weights.from.file);
-  if (sent && sent->is_copy()) run.weights.from.file = named;
+  if (run.options.group != nullptr) run.weights.checksum = checksum_of_file(run.weights.from.file);
+  if (copy) run.weights.from.file = named;
   require_finite_weights(run);
   say_new_layer(run);
 }
@@ -608,7 +633,7 @@ void prepare_all(PreparedRun& run) {
     if (figure) require_figure(*figure, run.builds);
   }
   if (run.options.only_main || run.options.resume.replays) return;
-  check_on_nan(pipeline, run.main(), {.has_checkpoints = run.saves_checkpoints(), .processes = run.options.processes()});
+  check_on_nan(pipeline, run.main(), run.saves_checkpoints(), run.options.processes());
 }
 
 }  // namespace

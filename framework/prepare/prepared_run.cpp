@@ -168,7 +168,7 @@ GraphOptions PreparedRun::graph_options(std::size_t g) const {
   return graph;
 }
 
-MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
+std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) const {
   const OpenDevices& devices = replicas.devices();
   MemoryNeeds needs{.threads = static_cast<std::size_t>(pipeline.run.io_threads) + available_cores().size() + 4,
                     .network = pipeline.network.get()};
@@ -196,11 +196,7 @@ MemoryNeeds PreparedRun::memory_needs(const Replicas& candidates) const {
     needs.checkpoint_bytes = checkpoint_bytes(*pipeline.network, *candidates.front(), replicas.request().copies, replicas.all());
   }
   needs.keeps_best_checkpoint = best_figure(pipeline).has_value();
-  return needs;
-}
-
-std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) const {
-  return memory_budget(memory_needs(candidates));
+  return memory_budget(needs);
 }
 
 void telling_others(PreparedRun& run, const std::function<void()>& work) {

@@ -52,10 +52,10 @@ struct PreparedRun {
   std::string network_text;               // the network's file with its base files
   // Hashes of each source's samples ("train.read"), as far as rank 0 read them.
   std::map<std::string, SavedState::Contents> contents;
-  CountedWeights class_weights;                          // GraphBuild::set_class_weights()
-  std::string batch_choice;                              // for an automatic batch size: a line with the choice and its reason
-  std::string load_choice;                               // likewise for the shares of replicas
-  StepRange steps;                                       // the main graph's
+  CountedWeights class_weights;  // GraphBuild::set_class_weights()
+  std::string batch_choice;      // for an automatic batch size: a line with the choice and its reason
+  std::string load_choice;       // likewise for the shares of replicas
+  StepRange steps;               // the main graph's
   std::unique_ptr<Workers> workers;
   std::vector<std::unique_ptr<Graph>> graphs;  // one for each build, once open_graphs() has made them
 
@@ -82,7 +82,6 @@ struct PreparedRun {
 
  private:
   GraphOptions graph_options(std::size_t graph) const;
-  MemoryNeeds memory_needs(const Replicas& candidates) const;
 };
 
 // Finds mistakes before expensive work. Opens sources (which list their samples). Reads no samples except: a few images

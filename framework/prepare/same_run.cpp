@@ -15,17 +15,14 @@
 namespace millrace {
 namespace {
 
-// The initial weights. Files of one name may differ between machines.
-std::string weights_text(const PreparedRun& run) {
-  if (run.resume_point) return "the checkpoint";
-  if (run.weights.from.file.empty()) return "new values";
-  return fmt::format("weights with checksum {}", run.weights.checksum);
-}
-
-// A rank's options, besides its file and the options that all share before preparing.
+// A rank's options, besides its file and the options that all share before preparing. Files of weights of one name may differ
+// between machines.
 std::string options_text(const PreparedRun& run) {
+  const std::string weights = run.resume_point                ? "the checkpoint"
+                              : run.weights.from.file.empty() ? "new values"
+                                                              : fmt::format("weights with checksum {}", run.weights.checksum);
   return fmt::format("--hash {}, --guard {}, starting from {}", run.options.hash_input ? "pixels" : "stream", run.options.guard,
-                     weights_text(run));
+                     weights);
 }
 
 std::vector<std::byte> packed(const RunRecord& record, const std::string& options) {

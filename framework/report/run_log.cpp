@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
+#include "base/characters.h"
 #include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -14,6 +17,24 @@ namespace millrace {
 namespace {
 
 constexpr std::size_t kFiguresOfAStep = 2;  // the class matrix of one step is not informative
+
+// A bad sample as an event for observers.
+BadSampleEvent bad_sample_event(std::string_view graph, const Sample& sample, std::string_view action) {
+  BadSampleEvent event;
+  event.graph = graph;
+  event.place = sample.place();
+  event.path = name_text(sample.url);
+  event.member = name_text(sample.member);
+  event.offset = sample.offset;
+  event.stage = sample.fault ? sample.fault->stage : "";
+  event.cause = sample.fault ? sample.fault->cause : "";
+  event.action = action;
+  event.epoch = sample.key.epoch + 1;
+  event.position = sample.key.position;
+  event.index = sample.key.index;
+  event.attempt = sample.key.attempt;
+  return event;
+}
 
 }  // namespace
 
@@ -100,6 +121,131 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   BadSampleEvent event = bad_sample_event(graph, sample, action);
   if (is_dry_run_ && action != "fatal") return found_.bad_samples.hold(std::move(event));
   found_.bad_samples.add(std::move(event));
+}
+
+void BadSamples::add(BadSampleEvent event) {
+  const Lock lock(mutex_);
+  const SavedState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
+  ahead_.insert(sample);
+  if (event.action == "skipped") ++skipped_[event.graph];
+  if (told_.erase(sample) > 0) return;
+  event.count = ++count_;
+  observers_.tell(std::move(event));
+}
+
+std::uint64_t BadSamples::count() const {
+  const Lock lock(mutex_);
+  return count_;
+}
+
+std::uint64_t BadSamples::skipped(std::string_view graph) const {
+  const Lock lock(mutex_);
+  const auto found = skipped_.find(graph);
+  return found == skipped_.end() ? 0 : found->second;
+}
+
+void BadSamples::hold(BadSampleEvent event) {
+  const Lock lock(mutex_);
+  held_.push_back(std::move(event));
+}
+
+void BadSamples::forget_held() {
+  const Lock lock(mutex_);
+  held_.clear();
+}
+
+void BadSamples::tell_held() {
+  std::vector<BadSampleEvent> events;
+  {
+    const Lock lock(mutex_);
+    events.swap(held_);
+  }
+  for (BadSampleEvent& event : events) add(std::move(event));
+}
+
+std::uint64_t BadSamples::held(std::string_view graph) const {
+  const Lock lock(mutex_);
+  return static_cast<std::uint64_t>(std::ranges::count(held_, graph, &BadSampleEvent::graph));
+}
+
+void BadSamples::save(SavedState& state) const {
+  const Lock lock(mutex_);
+  state.bad_samples = count_;
+  state.bad_and_ahead.assign(ahead_.begin(), ahead_.end());
+}
+
+void BadSamples::restore(const SavedState& state) {
+  const Lock lock(mutex_);
+  count_ = state.bad_samples;
+  ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
+  told_ = ahead_;
+}
+
+void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
+  const Lock lock(mutex_);
+  const auto is_done = [&](const SavedState::BadSample& sample) {
+    return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
+  };
+  std::erase_if(ahead_, is_done);
+  std::erase_if(told_, is_done);
+}
+
+void StepLog::report(std::uint64_t step, Report report) {
+  const Lock lock(mutex_);
+  Pending& pending = pending_[step];
+  pending.reported = true;
+  pending.report.scalars.merge(report.scalars);
+  report.scalars = std::move(pending.report.scalars);
+  pending.report = std::move(report);
+  tell_if_whole(step);
+}
+
+void StepLog::scalar(std::uint64_t step, std::string_view name, double value) {
+  const Lock lock(mutex_);
+  Pending& pending = pending_[step];
+  pending.report.scalars[std::string(name)] = value;
+  if (pending.promised.erase(std::string(name)) > 0) tell_if_whole(step);
+}
+
+void StepLog::promise(std::uint64_t step, std::string_view name) {
+  const Lock lock(mutex_);
+  pending_[step].promised.emplace(name);
+}
+
+void StepLog::done(std::uint64_t step) {
+  const Lock lock(mutex_);
+  pending_[step].done = true;
+  tell_if_whole(step);
+}
+
+bool StepLog::has_told_until(std::uint64_t step) const {
+  const Lock lock(mutex_);
+  return pending_.empty() || pending_.begin()->first >= step;
+}
+
+void StepLog::times_from_now() {
+  const Lock lock(mutex_);
+  last_step_seconds_ = observers_.elapsed_seconds();
+}
+
+void StepLog::tell_if_whole(std::uint64_t step) {
+  const auto found = pending_.find(step);
+  const Pending& pending = found->second;
+  if ((setting_.are_reported && !pending.reported) || !pending.done || !pending.promised.empty()) return;
+  const double now = observers_.elapsed_seconds();
+  if (step % setting_.every == 0) {
+    StepEvent event;
+    event.graph = setting_.graph;
+    event.epoch = pending.reported ? pending.report.epoch + 1 : 0;
+    event.step = step + 1;
+    event.reported = pending.reported;
+    event.figures = pending.report.figures;
+    event.scalars.assign(pending.report.scalars.begin(), pending.report.scalars.end());
+    event.images_per_second = pending.report.samples / std::max(now - last_step_seconds_, 1e-9);
+    observers_.tell(std::move(event));
+  }
+  last_step_seconds_ = now;
+  pending_.erase(found);
 }
 
 }  // namespace millrace

@@ -2,24 +2,102 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/mutex.h"
+#include "checkpoint/saved_state.h"
 #include "millrace/detail/value.h"
+#include "millrace/observer.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
-#include "report/bad_samples.h"
 #include "report/epoch_sums.h"
 #include "report/number_watch.h"
 #include "report/observers.h"
 #include "report/relay.h"
 #include "report/requests.h"
-#include "report/step_log.h"
 
 namespace millrace {
+
+// Counts the bad samples of a run, and reports each to observers once, even if a resumed run meets it again. Thread-safe.
+class BadSamples {
+ public:
+  explicit BadSamples(Observers& observers) : observers_(observers) {}  // outlives it
+
+  void add(BadSampleEvent event);  // counts it, and reports it unless it was reported before a resume
+  std::uint64_t count() const;     // in all graphs
+  std::uint64_t skipped(std::string_view graph) const;
+
+  // Holds bad samples of a rehearsal. They will repeat, and are reported if the rehearsal fails.
+  void hold(BadSampleEvent event);
+  void forget_held();
+  void tell_held();
+  std::uint64_t held(std::string_view graph) const;
+
+  // Saves their number, and those that will repeat because their step or pass is unfinished.
+  void save(SavedState& state) const;
+  void restore(const SavedState& state);
+  // No sample of the graph before this position of this epoch (both from 0) will repeat.
+  void done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
+
+ private:
+  Observers& observers_;
+  mutable Mutex mutex_;
+  std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
+  std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // in unfinished steps and passes
+  std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // reported ones that repeat after a resume
+  std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // in the current rehearsal
+  std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
+};
+
+// Reports each step of one graph when its parts are complete: its report, updates, and promised scalars. The observers outlive
+// it. Thread-safe.
+class StepLog {
+ public:
+  struct Setting {
+    std::string graph;
+    std::uint64_t every = 1;   // steps between events
+    bool are_reported = true;  // false: steps are logged without their loss
+  };
+  StepLog(Setting setting, Observers& observers) : setting_(std::move(setting)), observers_(observers) {}
+
+  using Scalars = std::map<std::string, double, std::less<>>;
+  struct Report {
+    std::uint64_t epoch = 0;
+    double samples = 0;
+    std::vector<Figure> figures;
+    Scalars scalars;
+  };
+  void report(std::uint64_t step, Report report);
+  void scalar(std::uint64_t step, std::string_view name, double value);
+  void promise(std::uint64_t step, std::string_view name);  // announces a scalar
+  void done(std::uint64_t step);                            // its updates were submitted
+
+  bool has_told_until(std::uint64_t step) const;  // whether all steps before this one were reported
+  void times_from_now();                          // ends a pause of the run
+
+ private:
+  struct Pending {  // A step that was not reported yet.
+    bool reported = false, done = false;
+    Report report;
+    std::set<std::string, std::less<>> promised;  // not received yet
+  };
+  void tell_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
+
+  const Setting setting_;
+  Observers& observers_;
+  mutable Mutex mutex_;
+  std::map<std::uint64_t, Pending> pending_ MILLRACE_GUARDED_BY(mutex_);
+  double last_step_seconds_ MILLRACE_GUARDED_BY(mutex_) = 0;
+};
 
 // Reports of stages, by subject. Each part is thread-safe.
 struct RunFindings {

@@ -1,4 +1,4 @@
-// Reads Python's pickles as data, for torch_file.h and torch_stream.h. A pickle is a program for a stack machine that may call
+// Reads Python's pickles as data, for torch_file.h. A pickle is a program for a stack machine that may call
 // any function of Python; here nothing is called. Supports the opcodes of protocols 2 to 5 for tables, lists, numbers and texts.
 // A call is stored as the function's name and its arguments. Unexpected functions are refused by name. Source: Python's
 // Lib/pickletools.py describes every opcode.

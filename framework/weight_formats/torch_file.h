@@ -4,7 +4,7 @@
 //   archive/data/0      the values of storage "0"
 //   archive/byteorder   "little"
 // Reading such a file in Python can run any program. Here nothing is run: see pickle.h. Its numbers are untrusted. Files from
-// before PyTorch 1.6 are a stream: torch_stream.h. Source: PyTorch's torch/serialization.py and torch/_utils.py.
+// before PyTorch 1.6 are a stream, which is read too. Source: PyTorch's torch/serialization.py and torch/_utils.py.
 #pragma once
 
 #include <string>

@@ -1,5 +1,3 @@
-#include "weight_formats/torch_stream.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>

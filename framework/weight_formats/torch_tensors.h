@@ -1,5 +1,5 @@
 // The tensors that a state dict's pickle describes. Their values are read by the two formats of torch.save(): a zip archive
-// (torch_file.h) and a stream (torch_stream.h).
+// and a stream (torch_file.h).
 #pragma once
 
 #include <array>

@@ -1,12 +1,9 @@
 #include "walls.h"
 
 #include <algorithm>
-#include <map>
 #include <regex>
 #include <set>
-#include <utility>
 
-#include "class_sizes.h"
 #include "needed.h"
 #include "source_file.h"
 
@@ -15,12 +12,6 @@ namespace millrace::architecture {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::size_t kMostLines = 700;
-
-bool mentions(const std::vector<std::string>& lines, const std::string& text) {
-  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) != std::string::npos; });
-}
 
 std::set<std::string> names_below(const fs::path& folder) {
   std::set<std::string> names;
@@ -31,54 +22,7 @@ std::set<std::string> names_below(const fs::path& folder) {
   return names;
 }
 
-// A source that defines functions of a class from its folder's headers, while another source does so too. These may:
-const std::set<std::string> kInTwoSources = {"Builder"};  // for networks: layers, and blocks of them
-
-void check_homes(const fs::path& root, Findings& findings) {
-  static const std::regex definition(R"(^[A-Za-z].*?\b(\w+)::~?\w+\()");
-  std::map<fs::path, std::set<std::string>> classes;  // by folder
-  std::map<std::pair<fs::path, std::string>, fs::path> homes;
-  const std::vector<fs::path> files = cpp_files(root / "framework");
-  for (const fs::path& file : files) {
-    if (file.extension() != ".h" || is_test(file)) continue;
-    for (const ClassSize& size : classes_in(file)) classes[file.parent_path()].insert(size.name);
-  }
-  for (const fs::path& file : files) {
-    if (file.extension() != ".cpp" || is_test(file)) continue;
-    std::set<std::string> said;
-    for (const std::string& line : code_of(file)) {
-      std::smatch found;
-      if (line.ends_with(';') || !std::regex_search(line, found, definition)) continue;
-      const std::string name = found[1];
-      if (!classes[file.parent_path()].contains(name) || kInTwoSources.contains(name)) continue;
-      const fs::path& home = homes.try_emplace({file.parent_path(), name}, file).first->second;
-      if (home == file || !said.insert(name).second) continue;
-      findings.push_back(fs::relative(file, root).string() + ": defines functions of " + name + ", as " +
-                         home.filename().string() + " does");
-    }
-  }
-}
-
 }  // namespace
-
-Findings check_sizes(const fs::path& root) {
-  static const std::set<std::string> kinds = {".h", ".cpp", ".cu", ".cuh", ".cmake", ".sh", ".py", ".toml", ".txt"};
-  Findings findings;
-  for (const char* part : {"framework", "plugins", "tools", "tests", "pipelines"}) {
-    if (!fs::exists(root / part)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / part)) {
-      if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
-      const std::vector<std::string> lines = read_lines(entry.path());
-      if (lines.size() <= kMostLines || mentions(lines, "Long because")) continue;
-      findings.push_back(fs::relative(entry.path(), root).string() + ": has " + std::to_string(lines.size()) +
-                         " lines, at most " + std::to_string(kMostLines) +
-                         " are allowed: split it, or say \"Long because\" in one line");
-    }
-  }
-  check_homes(root, findings);
-  std::sort(findings.begin(), findings.end());
-  return findings;
-}
 
 Findings check_exits(const fs::path& root) {
   static const std::regex call(R"((^|[^\w.>])(std::)?(exit|_exit|_Exit|quick_exit|abort|terminate)\s*\()");

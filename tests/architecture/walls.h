@@ -2,7 +2,6 @@
 // "framework/run/run.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty if there are none.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -16,20 +15,6 @@ using Findings = std::vector<std::string>;
 // framework/config only. Public headers: each other. Plugins: millrace/*.h, their own files and external libraries (their tests
 // the test kit as well). Tools: no plugin.
 Findings check_includes(const std::filesystem::path& root);
-
-// A class of the framework has one header and one source in the same folder, and no file has more than 700 lines, unless a line
-// contains "Long because".
-Findings check_sizes(const std::filesystem::path& root);
-
-// No class of the framework or of a backend has more than 15 public or 25 private functions or 20 fields. Larger ones are listed
-// in class_limits.cpp with their numbers: they may not grow, and the entry of one that has shrunk must be lowered or removed.
-struct ClassLimit {
-  const char* name = "";    // "Graph", "Graph::Figures"
-  const char* folder = "";  // folder of the class; empty: anywhere
-  std::size_t public_functions = 15, private_functions = 25, fields = 20;
-};
-std::span<const ClassLimit> large_classes();
-Findings check_classes(const std::filesystem::path& root, std::span<const ClassLimit> large = large_classes());
 
 // The framework names no type registered by a plugin, except those listed in type_names.cpp with the reason.
 struct KnownName {

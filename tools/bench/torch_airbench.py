@@ -4,8 +4,8 @@
 Millrace's CPU backend is measured against this program on the same machine. It is
 kept favourable to PyTorch: every image is decoded before the clock starts and lies in
 memory as uint8, and the layout and the dtype can be chosen. It runs on PyTorch 1.13
-(Debian 12's python3-torch) and on current versions. Long because it is one file that
-can be copied to another machine.
+(Debian 12's python3-torch) and on current versions. It is one file, so that it can be
+copied to another machine.
 
   speed      torch_airbench.py --steps 6 --dtype fp32
   accuracy   torch_airbench.py --data DIR --dtype bf16 --epochs 9.9 --seed 1

@@ -1,6 +1,7 @@
 #include "onnx_file.h"
 
 #include <fmt/format.h>
+#include <onnx.pb.h>  // generated
 
 #include <bit>
 #include <cstring>
@@ -8,7 +9,6 @@
 
 #include "millrace/error.h"
 #include "network/onnx_graph.h"
-#include "onnx.pb.h"
 
 namespace millrace {
 namespace {
@@ -86,8 +86,7 @@ class Ends {
     if (kind == "classes")
       onnx_.graph.nodes.push_back({"Softmax", {"output"}, {"probabilities"}, {{"axis", std::int64_t{1}}}});
     else if (kind == "map")
-      onnx_.graph.nodes.push_back(
-          {"ArgMax", {"output"}, {"labels"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}});
+      onnx_.graph.nodes.push_back({"ArgMax", {"output"}, {"labels"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}});
     else
       fail(ErrorKind::usage, "--results is for classes and maps of classes, and '{}' makes {}", model_.weights_file,
            kind.empty() ? "other values" : kind);
