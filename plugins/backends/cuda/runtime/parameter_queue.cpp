@@ -27,7 +27,7 @@ Ref<Mark> ParameterQueue::filled(int bucket, const Ref<Mark>& mark) {
   std::fill(filled_.begin() + bucket, filled_.end(), mark);  // buckets omitted in this epoch are among the later ones
   if (!adds_) return mark;
   queue_->wait(mark);
-  parameters_.gradients().add_kept(*queue_, bucket);
+  parameters_.add_kept_gradients(*queue_, bucket);
   return added_ = queue_->mark();
 }
 
@@ -49,7 +49,7 @@ Ref<Event> ParameterQueue::update(int bucket, const UpdateStep& step, const Ref<
 
 void ParameterQueue::keep_gradients() {
   passes_.wait(added_);
-  parameters_.gradients().keep(passes_);
+  parameters_.keep_gradients(passes_);
   kept_ = true;
 }
 

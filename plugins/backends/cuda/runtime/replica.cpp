@@ -171,7 +171,7 @@ void GpuReplica::backward(BucketReady ready) {
   updates_->before_backward();
   const auto announce = [&](int bucket, const Ref<Mark>& mark) { ready(bucket, updates_->filled(bucket, mark)); };
   if (training_ == nullptr) {
-    parameters_.gradients().zero(*compute_);
+    parameters_.zero_gradients(*compute_);
     const Ref<Mark> mark = compute_->mark();
     for (int bucket = 0; bucket < filled_buckets_; ++bucket) announce(bucket, mark);
     return;
