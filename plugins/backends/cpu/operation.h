@@ -79,7 +79,7 @@ class Operation : public PlannedOperation<MapSpec> {
   static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
   // The gradient of a parameter of this layer; null if it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
   }
   // The shape of a parameter of this layer in the network.
   const Shape& parameter_shape(std::size_t parameter) const {
