@@ -333,23 +333,15 @@ class CpuReplica final : public Replica, public MeasuresDevice {
     millrace::cpu::ingest(batch, begin, count, view, table_, to.input());
   }
 
-  // The first term at a value writes its gradient, the others add to it.
   void run_losses(const std::vector<LossTerm>& terms) {
     if (training_ == nullptr) {
       for (const LossTerm& term : terms) *term.sums = losses_.run({term.loss, term.output}, {}, inputs_, 0, term.divisor);
       return;
     }
-    const std::span<const Executable::Measured> all = training_->measured();
-    std::vector<bool> written(all.size());
-    for (const LossTerm& term : terms) {
-      const std::size_t i = training_->plan().find_measured(term.output.value_or(network_.result()));
-      *term.sums =
-          losses_.run({term.loss, term.output}, {all[i].output(), &all[i].d_output(), written[i]}, inputs_, rows_, term.divisor);
-      written[i] = true;
-    }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!written[i]) zero(all[i].d_output());
-    }
+    const auto run = [&](const LossTerm& term, const auto& at, bool add) {
+      *term.sums = losses_.run({term.loss, term.output}, {at.output(), &at.d_output(), add}, inputs_, rows_, term.divisor);
+    };
+    training_->plan().measure(terms, run, [](const Map& gradient) { zero(gradient); });
   }
 
   struct Announcement {
@@ -402,7 +394,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
     run_ingest(batch, begin, count, &plain, network);
     network.forward(pass_);
     const auto numbers = scored_numbers(copy.gradient, values_of(network.output()), std::span(batch.labels + begin, count));
-    const Map& scores = network.measured().front().d_output();
+    const Map& scores = network.plan().measured().front().d_output();
     zero(scores);
     for (std::size_t n = 0; n < numbers.size(); ++n) {
       if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;

@@ -439,7 +439,6 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     training_->begin_loss(*compute_);
   }
 
-  // The first term at a value writes its gradient, the others add to it.
   Ref<Event> losses(std::span<const LossTerm> terms) override {
     if (training_ == nullptr) {
       for (const LossTerm& term : terms) losses_.clear(term);
@@ -447,18 +446,11 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     }
     const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
     const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
-    const std::span<const Executable::Measured> all = training_->measured();
-    std::vector<bool> written(all.size());
     Ref<Event> known;
-    for (const LossTerm& term : terms) {
-      const std::size_t i = training_->find_measured(term.output.value_or(network_.result()));
-      const Losses::At at{all[i].output(), &all[i].d_output(), written[i]};
-      known = losses_.run(*compute_, term, at, input_->staged(), input_->pixel_table());
-      written[i] = true;
-    }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (!written[i]) compute_->zero(all[i].d_output().data, all[i].d_output().spec.bytes());
-    }
+    const auto run = [&](const LossTerm& term, const auto& at, bool add) {
+      known = losses_.run(*compute_, term, {at.output(), &at.d_output(), add}, input_->staged(), input_->pixel_table());
+    };
+    training_->plan().measure(terms, run, [&](const Map& gradient) { compute_->zero(gradient.data, gradient.spec.bytes()); });
     input_->release();
     return known != nullptr ? known : compute_->mark();
   }
