@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "cublaslt/api.h"
+#include "cuda_queue.h"
 #include "cudnn/handles.h"
-#include "device_plan.h"
 #include "plan_cache.h"
 #include "plan_options.h"
 #include "runtime/engine_trial.h"

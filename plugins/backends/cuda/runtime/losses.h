@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "host_memory.h"
 #include "layers/operation.h"
 #include "machine.h"
 #include "millrace/backend/loss_plan.h"

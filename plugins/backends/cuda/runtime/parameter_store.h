@@ -10,7 +10,6 @@
 #include <span>
 #include <vector>
 
-#include "host_memory.h"
 #include "kernels/portable.h"
 #include "machine.h"
 #include "millrace/backend/store_plan.h"

@@ -11,7 +11,6 @@
 #include <optional>
 #include <string_view>
 
-#include "host_memory.h"
 #include "kernels/plain.h"
 #include "layers/map_spec.h"
 #include "millrace/error.h"
