@@ -10,7 +10,6 @@
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
 #include "planner.h"
-#include "replica.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {
@@ -81,7 +80,7 @@ std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const Compil
          "(--set run.precision=auto): results then differ in rounding",
          info_.name);
   }
-  return std::make_unique<CpuReplica>(network, options, options_, PrimitiveChecks(verdicts_, options_.warn));
+  return make_replica(network, options, options_, PrimitiveChecks(verdicts_, options_.warn));
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {

@@ -6,6 +6,7 @@
 
 #include "millrace/backend/backend.h"
 #include "millrace/backend/verdicts.h"
+#include "primitive_checks.h"
 
 namespace millrace::cpu {
 
@@ -23,6 +24,9 @@ class CpuDevice final : public Device {
   DeviceOptions options_;
   std::shared_ptr<Verdicts> verdicts_;
 };
+
+std::unique_ptr<Replica> make_replica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
+                                      const PrimitiveChecks& checks);
 
 class CpuBackend final : public Backend {
  public:

@@ -5,15 +5,42 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "executable.h"
 #include "memory_region.h"
 #include "millrace/backend/executables.h"
 #include "millrace/backend/learning_phases.h"
-#include "score_gradients.h"
 
 namespace millrace::cpu {
+
+// Gradients of scores by values of a network (CompileRequest::gradients): inference of a network without trained parameters, and
+// its backward down to the value. Threading: only on the replica's thread.
+class ScoreGradients {
+ public:
+  explicit ScoreGradients(const Network& network);
+
+  // Plans the gradients that `options` requests. `shared`: context of the replica's other executables. Throws Error(usage) for a
+  // value without a gradient.
+  void compile(const CompileOptions& options, const CompileContext& shared);
+  std::size_t arena_bytes() const;
+  void bind(std::byte* arena) const;
+  // The networks that compute the gradient by this value. Throws Error(usage) if none was requested.
+  Executables<Executable>& by(LayerPort value);
+
+ private:
+  struct Compiled {
+    std::vector<Node> nodes;
+    Executables<Executable> executables;
+  };
+  void compile(const CompileOptions& inference, LayerPort by);
+
+  const Network network_;  // without trained parameters
+  std::unique_ptr<CompileContext> compile_context_;
+  std::map<LayerPort, Compiled> compiled_;
+};
 
 class CompiledNetwork {
  public:

@@ -113,12 +113,12 @@ double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothin
   inputs.take(batch, 0, samples, {});
   Losses losses(*network_);
   const StepSums sums =
-      losses.run(testkit::cross_entropy(smoothing), {executable_->output(), &executable_->measured().front().d_output()}, inputs,
-                 samples, sum ? 1 : samples);
+      losses.run(testkit::cross_entropy(smoothing), {executable_->output(), &executable_->plan().measured().front().d_output()},
+                 inputs, samples, sum ? 1 : samples);
   return sum ? sums.loss() : sums.loss() / sums.weight();
 }
 
-std::vector<float> Laboratory::d_logits() const { return rows_of(executable_->measured().front().d_output()); }
+std::vector<float> Laboratory::d_logits() const { return rows_of(executable_->plan().measured().front().d_output()); }
 
 double relative_difference(const std::vector<float>& values, const std::vector<float>& expected) {
   if (values.size() != expected.size()) throw std::invalid_argument("sizes differ");

@@ -26,12 +26,6 @@ class Stopwatch {
   Clock::time_point begin_;
 };
 
-// Outputs read in addition to the result.
-std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
-  const CompileRequest& request = compile_context.options.request;
-  return training ? request.loss_outputs(compile_context.network) : request.outputs;
-}
-
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto [padded, strides, blocked] = strides_of(desc);
   // In a blocked layout, all channels are in the first block.
@@ -82,15 +76,18 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
                        std::optional<LayerPort> by)
     : compile_context_(compile_context),
       samples_(samples),
-      plan_(compile_context.network, nodes, training, compile_context.type(),
-            by ? std::vector<LayerPort>() : read_outputs(compile_context, training), by),
-      kept_(training ? std::vector<LayerPort>() : compile_context.options.request.outputs),
+      plan_(compile_context.network, nodes, training, compile_context.type(), compile_context.options.request, by),
       by_(by) {
   const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
   plan_input(nodes);
   plan_.plan_forward(make, compile_context_.options.recompute && !by_);
   input_desc_ = compile_context_.input_desc;
-  plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
+  plan_.plan_outputs([this](LayerPort value) {
+    const MapSpec& output = plan_.planner().value(value).spec;
+    const bool vector = output.height * output.width == 1;
+    const bool copies = vector && (output.type != DataType::f32 || output.layout != Layout::channels_last);
+    return copies ? static_cast<std::size_t>(samples_ * output.channels) * sizeof(float) : 0;
+  });
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment, compile_context_.options.share_memory);
   costs_.resize(nodes.size());
@@ -109,36 +106,14 @@ void Executable::plan_input(const std::vector<Node>& nodes) {
   if (!free) input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
-std::size_t Executable::copied_bytes(LayerPort value) {
-  const MapSpec& output = plan_.planner().value(value).spec;
-  const bool vector = output.height * output.width == 1;
-  const bool copies = vector && (output.type != DataType::f32 || output.layout != Layout::channels_last);
-  measured_.push_back({.value = value, .copied = copies});
-  return copies ? static_cast<std::size_t>(samples_ * output.channels) * sizeof(float) : 0;
-}
-
 void Executable::bind(std::byte* arena) {
-  const Binding binding = plan_.bind(arena);
+  const Binding binding = plan_.bind(
+      arena, [this](const Map& made, void* data) { return Map::channels_last(data, DataType::f32, samples_, made.channels); });
   const Planner& planner = plan_.planner();
   input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), compile_context_.type());
-  bind_measured(binding);
   kept_maps_.clear();
-  for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
+  for (const LayerPort value : plan_.kept()) kept_maps_.push_back(map_of(planner, binding, value));
   if (by_) gradient_ = gradient_of(planner, binding, *by_);
-}
-
-void Executable::bind_measured(const Binding& binding) {
-  for (std::size_t i = 0; i < measured_.size(); ++i) {
-    Measured& measured = measured_[i];
-    const auto rows = [&](TensorId tensor) {
-      return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, measured.made.channels);
-    };
-    measured.made = map_of(plan_.planner(), binding, measured.value);
-    if (measured.copied) measured.rows = rows(plan_.measured()[i].rows);
-    if (!plan_.planner().training()) continue;
-    measured.d_made = gradient_of(plan_.planner(), binding, measured.value);
-    if (measured.copied) measured.d_rows = rows(plan_.measured()[i].d_rows);
-  }
 }
 
 void Executable::forward(const Pass& pass) {
@@ -147,17 +122,10 @@ void Executable::forward(const Pass& pass) {
     Operation& operation = *plan_.operations()[i];
     operation.at_layer([&] { operation.forward(pass); });
   }
-  for (const Measured& measured : measured_) {
+  for (const auto& measured : plan_.measured()) {
     if (measured.copied) copy(measured.made, measured.rows);
   }
   ++passes_;
-}
-
-const Map& Executable::output(LayerPort value) const {
-  const auto found = std::find(kept_.begin(), kept_.end(), value);
-  if (found != kept_.end()) return kept_maps_[static_cast<std::size_t>(found - kept_.begin())];
-  fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
-       place_of(compile_context_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
 void Executable::meet_forward() {
@@ -173,7 +141,7 @@ void Executable::meet_backward() {
 }
 
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
-  for (const Measured& measured : measured_) {
+  for (const auto& measured : plan_.measured()) {
     if (measured.copied) copy(measured.d_rows, measured.d_made);
   }
   for (const auto& step : plan_.steps()) {

@@ -42,21 +42,10 @@ class Executable {
   // Replaces forward() and backward() on a replica without samples: Operation::meet_forward(), meet_backward().
   void meet_forward();
   void meet_backward();
-  // The values that losses use: the last forward's result and, in training, values of CompileRequest::losses, with the place for
-  // the loss's gradient. A vector is (samples, channels) float32, a map has the network's form.
-  struct Measured {
-    LayerPort value;
-    bool copied = false;  // true if copied to rows, since the value is not float32 rows
-    Map made = {}, d_made = {}, rows = {}, d_rows = {};
-
-    const Map& output() const { return copied ? rows : made; }
-    const Map& d_output() const { return copied ? d_rows : d_made; }
-  };
-  // The result first; ExecutablePlan::find_measured() finds the others.
-  std::span<const Measured> measured() const { return measured_; }
-  const Map& output() const { return measured_.front().output(); }
+  // A vector is (samples, channels) float32, a map has the network's form.
+  const Map& output() const { return plan_.measured().front().output(); }
   // After inference: a value of CompileRequest::outputs from the last forward. Throws Error(usage) for other values.
-  const Map& output(LayerPort value) const;
+  const Map& output(LayerPort value) const { return kept_maps_[plan_.find_kept(value)]; }
   // `done(node)`: the gradients of this node's parameters are complete. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
@@ -69,8 +58,6 @@ class Executable {
     double forward = 0, backward = 0;  // seconds
   };
   void plan_input(const std::vector<Node>& nodes);
-  std::size_t copied_bytes(LayerPort value);
-  void bind_measured(const Binding& binding);
 
   CompileContext& compile_context_;
   std::int64_t samples_;
@@ -78,9 +65,7 @@ class Executable {
   dnnl::memory::desc input_desc_;
   InputPlane input_;
 
-  std::vector<Measured> measured_;
-  const std::vector<LayerPort> kept_;  // for inference
-  std::vector<Map> kept_maps_;
+  std::vector<Map> kept_maps_;  // parallel to the plan's kept()
   const std::optional<LayerPort> by_;
   Map gradient_ = {};
 

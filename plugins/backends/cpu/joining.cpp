@@ -13,16 +13,6 @@ class Addition final : public Joining {
  public:
   using Joining::Joining;
 
-  // Each operand's gradient is the sum's: the first takes over its memory after the others have copied it.
-  void plan_backward(Planner& planner) override {
-    if (!begin_backward(planner)) return;
-    for (std::size_t i = node_.inputs.size(); i-- > 1;) {
-      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = planner.contribute(node_.inputs[i]);
-    }
-    const TensorId gradient = planner.value(node_.output).gradient;
-    if (wants_gradient(planner, input())) contributions_[0] = planner.contribute_in(input(), gradient);
-  }
-
   void forward(const Pass&) override {
     kernels().add(x_[0], x_[1], y_);
     for (std::size_t i = 2; i < x_.size(); ++i) kernels().add(y_, x_[i], y_);
@@ -42,13 +32,6 @@ class Addition final : public Joining {
 class Concatenation final : public Joining {
  public:
   using Joining::Joining;
-
-  void plan_backward(Planner& planner) override {
-    if (!begin_backward(planner)) return;
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = planner.contribute(node_.inputs[i]);
-    }
-  }
 
   void forward(const Pass&) override {
     std::int64_t channel = 0;

@@ -1,4 +1,4 @@
-// An argument of a oneDNN primitive whose layout or type may differ from the primitive's.
+// A oneDNN primitive and its arguments in an executable's memory.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>
@@ -7,6 +7,7 @@
 
 namespace millrace::cpu {
 
+// An argument of a oneDNN primitive whose layout or type may differ from the primitive's.
 class Operand {
  public:
   // Plans a temporary for the planner's current time if `held` and `wanted` differ, and returns true then. The copies between
@@ -26,6 +27,18 @@ class Operand {
   TensorId temporary_ = kNoTensor;
   dnnl::memory held_, wanted_;
   dnnl::primitive reorder_;
+};
+
+// A oneDNN primitive with its scratchpad, which can stay unbound.
+struct Step {
+  dnnl::primitive_desc_base desc;
+  dnnl::primitive primitive;
+  TensorId scratch = kNoTensor;
+  dnnl::memory scratch_memory;
+
+  explicit operator bool() const { return static_cast<bool>(primitive); }
+  void plan(Planner& planner, const dnnl::primitive_desc_base& chosen);
+  void bind(const Binding& binding, const dnnl::engine& engine);
 };
 
 }  // namespace millrace::cpu

@@ -75,11 +75,14 @@ class Operation : public PlannedOperation<MapSpec> {
     const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, compile_context_.layout);
     return plan_tensor(planner, spec, in_place_of, port);
   }
-  // The gradient of `value`, written separately if one exists already, and added by GradientTarget::finish().
-  static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
+  // The gradient of `value`, written separately if one exists already, and added by GradientTarget::finish(). `free`: a tensor of
+  // its size that it may take over; kNoTensor: none.
+  static Planner::Contribution contribute(Planner& planner, LayerPort value, TensorId free = kNoTensor) {
+    return free == kNoTensor ? planner.contribute(value) : planner.contribute_in(value, free);
+  }
   // The gradient of a parameter of this layer; null if it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
   }
   // The shape of a parameter of this layer in the network.
   const Shape& parameter_shape(std::size_t parameter) const {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
+#include "millrace/error.h"
 #include "planner.h"
 #include "primitives.h"
 
@@ -14,7 +16,39 @@ namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
 
+void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, float* destination,
+               const dnnl::engine& engine) {
+  dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
+  dnnl::memory out(to, engine, destination);
+  dnnl::stream stream(engine);
+  dnnl::reorder(in, out).execute(stream, in, out);
+  stream.wait();
+}
+
 }  // namespace
+
+WeightLayouts::WeightLayouts(const Network& network) : entries_(network.parameters.size()) {
+  for (std::size_t index = 0; index < entries_.size(); ++index) {
+    entries_[index].elements = static_cast<std::size_t>(network.parameters[index].shape.elements());
+  }
+}
+
+void WeightLayouts::set(int parameter, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical) {
+  Entry& target = entries_[static_cast<std::size_t>(parameter)];
+  const std::optional<dnnl::memory::desc> twin = in_type(layout, dnnl::memory::data_type::f32);
+  target.held = twin.value_or(canonical);
+  target.computed = twin ? layout : *in_type(canonical, type_of(layout));
+  target.canonical = canonical;
+  target.elements = target.held.get_size() / sizeof(float);
+}
+
+void WeightLayouts::to_canonical(int parameter, const float* held, float* canonical, const dnnl::engine& engine) const {
+  rearrange(entry(parameter).held, held, entry(parameter).canonical, canonical, engine);
+}
+
+void WeightLayouts::from_canonical(int parameter, const float* canonical, float* held, const dnnl::engine& engine) const {
+  rearrange(entry(parameter).canonical, canonical, entry(parameter).held, held, engine);
+}
 
 ParameterStore::ParameterStore(const Network& network, const CompileOptions& options) : network_(network), options_(options) {}
 
@@ -76,7 +110,8 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
 void ParameterStore::start() {
   values_ = MemoryRegion(plan_.parameters.all() * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
-  gradients_.start();
+  gradients_ = MemoryRegion(plan_.parameters.gradients() * sizeof(float));
+  kept_gradients_ = MemoryRegion(plan_.parameters.kept_gradients() * sizeof(float));
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
@@ -85,8 +120,25 @@ void ParameterStore::start() {
     for (const auto& fill : state.initial) std::fill_n(memory.as<float>() + fill.begin, fill.elements, fill.value);
   }
   for (Bucket& bucket : plan_.parameters.buckets()) {
-    bucket.gradients = gradients_.exist() ? gradients_.at(bucket.parameters.front()) : nullptr;
+    bucket.gradients = gradients_.bytes() > 0 ? gradient(bucket.parameters.front()) : nullptr;
   }
+}
+
+void ParameterStore::zero_gradients() {
+  if (gradients_.bytes() > 0) std::memset(gradients_.as<float>(), 0, gradients_.bytes());
+}
+
+void ParameterStore::keep_gradients() {
+  if (kept_gradients_.bytes() == 0) {
+    fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
+  }
+  std::memcpy(kept_gradients_.as<float>(), gradients_.as<float>(), gradients_.bytes());
+}
+
+void ParameterStore::add_kept_gradients(int bucket) {
+  const Bucket& sum = plan_.parameters.buckets()[static_cast<std::size_t>(bucket)];
+  const float* const both[] = {kept_gradients_.as<float>() + plan_.parameters.offset(sum.parameters.front()), sum.gradients};
+  kernels().sum(sum.gradients, both, 2, sum.elements);
 }
 
 std::uint16_t* ParameterStore::bf16_value(int index) {
@@ -98,7 +150,7 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
 UpdateArguments ParameterStore::arguments_of(int index, const UpdatePlan::Range& range) {
   UpdateArguments arguments;
   arguments.value = value(index);
-  arguments.gradient = gradients_.at(index);
+  arguments.gradient = gradient(index);
   const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
   for (std::size_t k = 0; k < own.size(); ++k) {
     arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), index);
@@ -214,7 +266,7 @@ void ParameterStore::refresh_all_bf16() {
 
 float* ParameterStore::state_of(std::string_view name, int index) const {
   const int state = plan_.states.find(name, index);
-  if (state == StatePlan::kGradients) return gradients_.at(index);
+  if (state == StatePlan::kGradients) return gradient(index);
   const MemoryRegion& memory = state == StatePlan::kValues ? values_ : states_[static_cast<std::size_t>(state)];
   return memory.as<float>() + plan_.states.place(state, index);
 }

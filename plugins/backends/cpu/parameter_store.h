@@ -9,13 +9,44 @@
 #include <span>
 #include <vector>
 
-#include "gradients.h"
 #include "memory_region.h"
 #include "millrace/backend/store_plan.h"
 #include "orthogonaliser.h"
-#include "weight_layouts.h"
 
 namespace millrace::cpu {
+
+// The layouts of a replica's parameters: those of the convolutions and linear layers that read them. Threading: the replica's
+// thread.
+class WeightLayouts {
+ public:
+  explicit WeightLayouts(const Network& network);
+
+  // Called by a convolution or linear layer with the layout of its weights; `canonical` is the same tensor's desc in the
+  // network's order. The first call decides, and later executables of the same network adapt. `layout` is in the computation's
+  // type. If it has no float32 equivalent, the parameter stays in canonical order and every pass rearranges it.
+  void set(int parameter, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical);
+
+  bool has(int parameter) const { return !entry(parameter).held.is_zero(); }
+  const dnnl::memory::desc& held(int parameter) const { return entry(parameter).held; }          // layout of the values, float32
+  const dnnl::memory::desc& computed(int parameter) const { return entry(parameter).computed; }  // layout that passes read
+  const dnnl::memory::desc& canonical(int parameter) const { return entry(parameter).canonical; }
+  std::size_t elements(int parameter) const { return entry(parameter).elements; }  // including the layout's padding
+  std::size_t canonical_elements(int parameter) const { return canonical(parameter).get_size() / sizeof(float); }
+
+  // Copies an array of the parameter, such as a state, to the network's order and back. REQUIRES: has().
+  void to_canonical(int parameter, const float* held, float* canonical, const dnnl::engine& engine) const;
+  void from_canonical(int parameter, const float* canonical, float* held, const dnnl::engine& engine) const;
+
+ private:
+  struct Entry {
+    std::size_t elements = 0;
+    dnnl::memory::desc held, canonical;  // float32; zero: the parameter has the network's layout
+    dnnl::memory::desc computed;         // `held` in the type of the computation
+  };
+  const Entry& entry(int parameter) const { return entries_[static_cast<std::size_t>(parameter)]; }
+
+  std::vector<Entry> entries_;
+};
 
 class ParameterStore {
  public:
@@ -32,7 +63,11 @@ class ParameterStore {
   void start();
   float* value(int index) { return values_.as<float>() + plan_.parameters.offset(index); }
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
-  Gradients& gradients() { return gradients_; }
+  float* gradient(int index) const { return gradients_.as<float>() + plan_.parameters.offset(index); }
+
+  void zero_gradients();
+  void keep_gradients();  // puts the gradients aside. Throws Error(usage) if the network was compiled for whole batches
+  void add_kept_gradients(int bucket);
 
   // `step.rate_factor` as for Replica::update().
   void update(int bucket, const UpdateStep& step);
@@ -62,8 +97,7 @@ class ParameterStore {
   WeightLayouts layouts_{network_};
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements
-  MemoryRegion values_, bf16_values_;
-  Gradients gradients_{plan_.parameters};
+  MemoryRegion values_, bf16_values_, gradients_, kept_gradients_;
   std::vector<MemoryRegion> states_;  // parallel to the plan's states
   std::vector<Squares> norms_;        // first for the current parameter, then for its chunks; empty if no optimizer needs them
   std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements needed to update one parameter

@@ -1,5 +1,5 @@
 // No kernel is trusted: each one from oneDNN, and each of ours that is chosen by shape, runs once on its own shape before a
-// network is trained with it (kernel_trial.h). Kernels with wrong results or writes outside their memory are skipped.
+// network is trained with it. Kernels with wrong results or writes outside their memory are skipped.
 //
 // A trial uses fewer samples than the network, one per thread of the team, if oneDNN uses the same implementation for them: known
 // defects depend on rows, channels and windows. Verdicts are stored (backend/verdicts.h). Copies between layouts are checked as
@@ -8,13 +8,38 @@
 // Threading: on the replica's thread, with its team.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 
-#include "kernel_trial.h"
+#include "memory_region.h"
 #include "millrace/backend/verdicts.h"
+#include "millrace/backend/window_check.h"
 #include "window_sum.h"
 
 namespace millrace::cpu {
+
+struct TrialOperand {
+  ElementOffsets elements;
+  std::size_t bytes = 0;
+};
+
+// A kernel's task, whose results are known (backend/window_check.h). Its operands have the names in WindowShape.
+struct Trial {
+  WindowShape shape;
+  WindowOperand result = WindowOperand::y;
+  TrialOperand x, w, y;
+  bool bias = false;          // float32, by channel of y: read with y as the result, written with w
+  bool relu = false;          // ReLU of y
+  std::size_t scratch = 0;    // bytes
+  double rounding = 0x1p-21;  // WindowRounding::of_term
+};
+
+struct TrialMemory {
+  void *x = nullptr, *w = nullptr, *y = nullptr;
+  float* bias = nullptr;
+  void* scratch = nullptr;
+};
 
 // Identifies what verdicts depend on: the processor's model, its instructions used by oneDNN, and oneDNN's version.
 std::string verdicts_depend_on();

@@ -3,7 +3,6 @@
 
 #include "convolution/own_convolution.h"
 #include "operand.h"
-#include "step.h"
 
 namespace millrace::cpu {
 

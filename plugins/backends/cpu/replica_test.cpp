@@ -6,12 +6,12 @@
 
 #include "backend.h"
 #include "cpu_fixture.h"
-#include "host_event.h"
 #include "millrace/backend/device_times.h"
 #include "millrace/util/host_cores.h"
 #include "testkit/gradient_check.h"
 #include "testkit/losses.h"
 #include "testkit/optimizers.h"
+#include "work_queue.h"
 
 namespace millrace::cpu::test {
 namespace {

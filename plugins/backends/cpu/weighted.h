@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "operand.h"
-#include "step.h"
 #include "window_sum.h"
 
 namespace millrace::cpu {

@@ -5,7 +5,8 @@
 // recomputes them when backward reaches the segment, with operations that follow those of forward and have tensors of their own.
 // Time of the plan: 0 is ingest, then a step for each forward, one for the loss, one for each step of steps().
 //
-// Operation: a backend's class, derived from PlannedOperation. Threading: one thread at a time.
+// Operation: a backend's class, derived from PlannedOperation, with a type Map: a value with its memory. map_of(planner, binding,
+// value) and gradient_of(), which return such maps, are next to it. Threading: one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@ template <class Operation>
 class ExecutablePlan {
  public:
   using Planner = typename Operation::Planner;
+  using Map = typename Operation::Map;
 
   // A step of backward: recomputes a node's outputs, or computes the gradients of its inputs and parameters.
   struct Step {
@@ -33,15 +35,17 @@ class ExecutablePlan {
     int node = 0;
   };
 
-  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
+  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `request`: values
   // read after forward in addition to the result; in training, losses are measured there and no layer reads them. `by`: backward
   // ends with the gradient by this value, which is kept to the end of the pass (ScoreGradient). The value must be its node's
   // last. REQUIRES with `by`: training, and a network without trained parameters.
   ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
-                 std::vector<LayerPort> outputs = {}, std::optional<LayerPort> by = {})
+                 const CompileRequest& request, std::optional<LayerPort> by = {})
       : network_(network),
         nodes_(nodes),
-        outputs_(std::move(outputs)),
+        outputs_(by         ? std::vector<LayerPort>()
+                 : training ? request.loss_outputs(network)
+                            : request.outputs),
         by_(by),
         planner_(training, network.layers.size(), !by.has_value()) {
     measured_.push_back({output()});
@@ -51,18 +55,40 @@ class ExecutablePlan {
     plan_values(type);
   }
 
-  // A value at which losses are measured: the network's result, then in training `outputs`. Its rows, and those of its gradient,
-  // are the value's own tensor unless they are copied.
+  // A value at which losses are measured: the network's result, then in training CompileRequest::losses, with the place for the
+  // loss's gradient. bind() sets the maps.
   struct Measured {
     LayerPort value;
-    TensorId rows = kNoTensor, d_rows = kNoTensor;
+    bool copied = false;  // to rows of float32, since the value has another layout or type
+    TensorId row_tensor = kNoTensor, d_row_tensor = kNoTensor;
+    Map made = {}, d_made = {}, rows = {}, d_rows = {};
+
+    const Map& output() const { return copied ? rows : made; }
+    const Map& d_output() const { return copied ? d_rows : d_made; }
   };
   const std::vector<Measured>& measured() const { return measured_; }
-  std::size_t find_measured(LayerPort value) const {  // Error(usage) if no loss was requested there
-    const auto found =
-        std::find_if(measured_.begin(), measured_.end(), [&](const Measured& each) { return each.value == value; });
-    if (found != measured_.end()) return static_cast<std::size_t>(found - measured_.begin());
-    fail(ErrorKind::usage, "no loss is measured at {}: name it in CompileRequest::losses",
+
+  // Calls run(term, measured, add) for each loss: the first one at a value writes its gradient, the others add to it. Then calls
+  // zero(map) for the gradients of values without a loss. Throws Error(usage) for a value that was not requested.
+  template <class Run, class Zero>
+  void measure(std::span<const LossTerm> terms, const Run& run, const Zero& zero) const {
+    std::vector<bool> written(measured_.size());
+    for (const LossTerm& term : terms) {
+      const std::size_t i = find_measured(term.output.value_or(network_.result()));
+      run(term, measured_[i], written[i]);
+      written[i] = true;
+    }
+    for (std::size_t i = 0; i < measured_.size(); ++i) {
+      if (!written[i]) zero(measured_[i].d_output());
+    }
+  }
+
+  // In inference: the values of CompileRequest::outputs, which are kept until the next pass.
+  std::span<const LayerPort> kept() const { return planner_.training() ? std::span<const LayerPort>() : outputs_; }
+  std::size_t find_kept(LayerPort value) const {  // the index in kept(). Throws Error(usage) for another value
+    const auto found = std::ranges::find(kept(), value);
+    if (found != kept().end()) return static_cast<std::size_t>(found - kept().begin());
+    fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
          place_of(network_.layers[static_cast<std::size_t>(value.layer)]));
   }
 
@@ -131,14 +157,22 @@ class ExecutablePlan {
 
   const Placement& placement() const { return placement_; }
 
-  // Binds all operations to an arena of placement().bytes.
-  Binding bind(std::byte* arena) {
+  // Binds all operations to an arena of placement().bytes. rows_of(made, data): the map of a copy in rows of float32.
+  template <class RowsOf>
+  Binding bind(std::byte* arena, const RowsOf& rows_of) {
     const Binding binding{arena, placement_};
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       operations_[i]->at_layer([&] { operations_[i]->bind(again(i) ? *forward_planner_ : planner_, binding); });
       if (again(i)) again_[i]->at_layer([&] { again_[i]->bind(planner_, binding); });
     }
     for (Zeros& zeros : zeros_) zeros.data = binding.at(zeros.gradient);
+    for (Measured& measured : measured_) {
+      measured.made = map_of(planner_, binding, measured.value);
+      if (measured.copied) measured.rows = rows_of(measured.made, binding.at(measured.row_tensor));
+      if (!planner_.training()) continue;
+      measured.d_made = gradient_of(planner_, binding, measured.value);
+      if (measured.copied) measured.d_rows = rows_of(measured.made, binding.at(measured.d_row_tensor));
+    }
     return binding;
   }
 
@@ -172,6 +206,13 @@ class ExecutablePlan {
   }
 
  private:
+  std::size_t find_measured(LayerPort value) const {
+    const auto found = std::ranges::find(measured_, value, &Measured::value);
+    if (found != measured_.end()) return static_cast<std::size_t>(found - measured_.begin());
+    fail(ErrorKind::usage, "no loss is measured at {}: name it in CompileRequest::losses",
+         place_of(network_.layers[static_cast<std::size_t>(value.layer)]));
+  }
+
   bool again(std::size_t node) const { return !again_.empty() && again_[node] != nullptr; }
   int begin_of(std::size_t segment) const { return segment == 0 ? 0 : segment_ends_[segment - 1]; }
   int last_time() const { return loss_time() + static_cast<int>(steps_.size()); }
@@ -188,11 +229,12 @@ class ExecutablePlan {
   void plan_measured(Measured& measured, std::size_t copied_bytes) {
     auto& value = planner_.value(measured.value);
     planner_.use(value.tensor);
-    measured.rows = copied_bytes > 0 ? planner_.tensor(copied_bytes) : value.tensor;
+    measured.copied = copied_bytes > 0;
+    measured.row_tensor = measured.copied ? planner_.tensor(copied_bytes) : value.tensor;
     const bool is_read_later = planner_.training() && measured.value == output();
-    planner_.use_at(measured.rows, is_read_later ? last_time() : planner_.time());
+    planner_.use_at(measured.row_tensor, is_read_later ? last_time() : planner_.time());
     if (!planner_.training()) return;
-    if (copied_bytes > 0) measured.d_rows = planner_.tensor(copied_bytes);
+    if (measured.copied) measured.d_row_tensor = planner_.tensor(copied_bytes);
     value.gradient = planner_.tensor(value.spec.bytes());
   }
 

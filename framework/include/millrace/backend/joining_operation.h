@@ -1,7 +1,8 @@
 // The part that backends share for operations with several inputs (addition, concatenation of channels), and for the split of
 // channels.
 //
-// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and free functions map_of,
+// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, `contribute(Planner&,
+// LayerPort, TensorId free)`, which plans an input's gradient, in the tensor `free` if it can, and free functions map_of,
 // gradient_of and target_of, which locate a planned value, its gradient or a contribution to it.
 #pragma once
 
@@ -22,6 +23,22 @@ class JoiningOperation : public Base {
     for (const LayerPort from : this->node_.inputs) planner.use(planner.value(from).tensor);
   }
 
+  // An addition's operands all have the sum's gradient: the first takes over its memory after the others have copied it.
+  void plan_backward(Planner& planner) override {
+    const TensorId gradient = planner.value(this->node_.output).gradient;
+    if (gradient == kNoTensor) return;
+    planner.use(gradient);
+    const bool adds = this->node_.kind == Node::Kind::add;
+    const std::size_t count = this->node_.inputs.size();
+    contributions_.assign(count, {});
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t i = adds ? count - 1 - k : k;
+      const LayerPort from = this->node_.inputs[i];
+      if (!this->wants_gradient(planner, from)) continue;
+      contributions_[i] = this->contribute(planner, from, adds && i == 0 ? gradient : kNoTensor);
+    }
+  }
+
   void bind(const Planner& planner, const Binding& binding) override {
     y_ = map_of(planner, binding, this->node_.output);
     x_.clear();
@@ -36,22 +53,12 @@ class JoiningOperation : public Base {
   }
 
  protected:
-  // Returns false if backward has nothing to do.
-  bool begin_backward(Planner& planner) {
-    const TensorId gradient = planner.value(this->node_.output).gradient;
-    if (gradient == kNoTensor) return false;
-    planner.use(gradient);
-    contributions_.assign(this->node_.inputs.size(), {});
-    return true;
-  }
-
   typename Base::Map y_, dy_;
   std::vector<typename Base::Map> x_;
   std::vector<typename Planner::Contribution> contributions_;
   std::vector<typename Base::GradientTarget> d_inputs_;
 };
 
-// `contribute`: plans the input's gradient in the backend's way.
 template <class Base>
 class SplitOperation : public Base {
  public:

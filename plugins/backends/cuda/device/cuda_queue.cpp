@@ -1,6 +1,5 @@
 #include "cuda_queue.h"
 
-#include "device_plan.h"
 #include "errors.h"
 #include "launch.h"
 

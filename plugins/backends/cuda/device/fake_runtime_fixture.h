@@ -7,7 +7,6 @@
 #include <string>
 
 #include "cuda_machine.h"
-#include "device_plan.h"
 #include "fake_runtime.h"
 #include "millrace/error.h"
 

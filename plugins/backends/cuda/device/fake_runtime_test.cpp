@@ -5,7 +5,7 @@
 
 #include "errors.h"
 #include "fake_runtime_fixture.h"
-#include "runtime/sums_event.h"
+#include "runtime/losses.h"
 
 namespace millrace::cuda {
 namespace {

@@ -1,6 +1,6 @@
 #include "kernels_fixture.h"
 #include "millrace/sample.h"
-#include "philox.h"
+#include "plain.h"
 
 namespace millrace::cuda {
 namespace {

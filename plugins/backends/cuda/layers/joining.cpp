@@ -13,15 +13,6 @@ class Addition final : public Joining {
  public:
   using Joining::Joining;
 
-  // Each operand's gradient is the sum's: the first takes over its memory after the others have copied it.
-  void plan_backward(Planner& planner) override {
-    if (!begin_backward(planner)) return;
-    for (std::size_t i = node_.inputs.size(); i-- > 1;) {
-      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = contribute(planner, node_.inputs[i]);
-    }
-    if (wants_gradient(planner, input())) contributions_[0] = contribute(planner, input(), planner.value(node_.output).gradient);
-  }
-
   void forward(Queue& queue) override {
     with_type(y_.spec.type, [&]<class T>(T) {
       for (std::size_t i = 1; i < x_.size(); ++i) {
@@ -75,13 +66,6 @@ void copy(Queue& queue, const Map& from, std::int64_t from_begin, const Map& to,
 class Concatenation final : public Joining {
  public:
   using Joining::Joining;
-
-  void plan_backward(Planner& planner) override {
-    if (!begin_backward(planner)) return;
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = contribute(planner, node_.inputs[i]);
-    }
-  }
 
   void forward(Queue& queue) override {
     zero_padding(queue, y_);

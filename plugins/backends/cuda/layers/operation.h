@@ -78,7 +78,7 @@ class Operation : public PlannedOperation<MapSpec> {
   }
   // The gradient of a parameter of this layer; null if it is not trained.
   float* gradient(std::size_t parameter) const {
-    return trains(parameter) ? compile_context_.parameters.gradients().at(layer().parameters[parameter]) : nullptr;
+    return trains(parameter) ? compile_context_.parameters.gradient(layer().parameters[parameter]) : nullptr;
   }
   float* value(std::size_t parameter) const { return compile_context_.parameters.value(layer().parameters[parameter]); }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "replica.h"
+#include "kernels/elements.h"
 
 namespace millrace::cuda {
 namespace {

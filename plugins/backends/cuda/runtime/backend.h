@@ -25,4 +25,7 @@ class CudaDevice final : public Device {
   std::shared_ptr<Machine> machine_;
 };
 
+// A network on one GPU (replica.cpp).
+std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
+
 }  // namespace millrace::cuda

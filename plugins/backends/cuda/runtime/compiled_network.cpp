@@ -94,7 +94,7 @@ void CompiledNetwork::rehearse(Executable& network, Queue& queue) {
   queue.zero(network.input().data, network.input().spec.bytes());
   network.forward(queue);
   if (&network == full(true)) {
-    for (const Executable::Measured& each : network.measured()) queue.zero(each.d_output().data, each.d_output().spec.bytes());
+    for (const auto& each : network.plan().measured()) queue.zero(each.d_output().data, each.d_output().spec.bytes());
     network.backward(queue, [](int) {});
   }
   context.rehearsal = false;

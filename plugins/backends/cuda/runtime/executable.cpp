@@ -5,28 +5,23 @@
 #include "millrace/error.h"
 
 namespace millrace::cuda {
-namespace {
-
-// Outputs read in addition to the result.
-std::vector<LayerPort> read_outputs(const CompileContext& compile_context, bool training) {
-  const CompileRequest& request = compile_context.options.request;
-  return training ? request.loss_outputs(compile_context.network) : request.outputs;
-}
-
-}  // namespace
 
 Executable::Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training)
     : compile_context_(compile_context),
       samples_(samples),
-      plan_(compile_context.network, nodes, training, compile_context.type(), read_outputs(compile_context, training)) {
-  for (const LayerPort value : compile_context.options.request.outputs) {
-    if (!training) kept_.push_back({value, {}, nullptr});
-  }
+      plan_(compile_context.network, nodes, training, compile_context.type(), compile_context.options.request) {
   const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
   plan_input();
   plan_.plan_forward(make, compile_context_.options.recompute);
-  plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
-  plan_kept_rows();
+  plan_.plan_outputs([this](LayerPort value) {
+    const MapSpec& output = plan_.planner().value(value).spec;
+    const bool converts = output.height * output.width == 1 && output.type != DataType::f32;
+    return converts ? static_cast<std::size_t>(samples_ * output.pitch()) * sizeof(float) : 0;
+  });
+  for (const LayerPort value : plan_.kept()) {
+    const MapSpec& spec = plan_.planner().value(value).spec;
+    kept_rows_.push_back(plan_.planner().tensor(static_cast<std::size_t>(spec.rows() * spec.channels) * sizeof(float)));
+  }
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment, compile_context_.options.share_memory);
 }
@@ -42,28 +37,6 @@ void Executable::plan_input() {
   input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
-std::size_t Executable::copied_bytes(LayerPort value) {
-  const MapSpec& output = plan_.planner().value(value).spec;
-  const bool converts = output.height * output.width == 1 && output.type != DataType::f32;
-  measured_.push_back({.value = value, .converted = converts});
-  return converts ? static_cast<std::size_t>(samples_ * output.pitch()) * sizeof(float) : 0;
-}
-
-void Executable::plan_kept_rows() {
-  for (const Kept& kept : kept_) {
-    const MapSpec& spec = plan_.planner().value(kept.value).spec;
-    kept_rows_.push_back(plan_.planner().tensor(static_cast<std::size_t>(spec.rows() * spec.channels) * sizeof(float)));
-  }
-}
-
-const Executable::Kept& Executable::kept(LayerPort value) const {
-  for (const Kept& kept : kept_) {
-    if (kept.value == value) return kept;
-  }
-  fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
-       place_of(compile_context_.network.layers[static_cast<std::size_t>(value.layer)]));
-}
-
 std::vector<ArenaTensor> Executable::tensors() const {
   std::vector<ArenaTensor> result;
   const std::vector<Lifetime>& lifetimes = plan_.planner().lifetimes();
@@ -77,26 +50,15 @@ std::vector<ArenaTensor> Executable::tensors() const {
 
 void Executable::bind(std::byte* arena) {
   arena_ = arena;
-  const Binding binding = plan_.bind(arena);
-  const Planner& planner = plan_.planner();
-  input_ = map_of(planner, binding, Network::kInput);
-  bind_measured(binding);
-  for (std::size_t i = 0; i < kept_.size(); ++i) {
-    kept_[i].map = map_of(planner, binding, kept_[i].value);
-    kept_[i].rows = binding.at<float>(kept_rows_[i]);
-  }
-}
-
-void Executable::bind_measured(const Binding& binding) {
-  for (std::size_t i = 0; i < measured_.size(); ++i) {
-    Measured& measured = measured_[i];
-    measured.made = map_of(plan_.planner(), binding, measured.value);
-    MapSpec rows = measured.made.spec;
-    rows.type = DataType::f32;
-    measured.rows = {binding.at(plan_.measured()[i].rows), rows};
-    if (!plan_.planner().training()) continue;
-    measured.d_made = gradient_of(plan_.planner(), binding, measured.value);
-    measured.d_rows = {binding.at(plan_.measured()[i].d_rows), rows};
+  const Binding binding = plan_.bind(arena, [](const Map& made, void* data) {
+    Map rows{data, made.spec};
+    rows.spec.type = DataType::f32;
+    return rows;
+  });
+  input_ = map_of(plan_.planner(), binding, Network::kInput);
+  kept_.clear();
+  for (std::size_t i = 0; i < kept_rows_.size(); ++i) {
+    kept_.push_back({map_of(plan_.planner(), binding, plan_.kept()[i]), binding.at<float>(kept_rows_[i])});
   }
 }
 
@@ -113,8 +75,8 @@ void Executable::forward(Queue& queue) {
     operation->at_layer([&] { operation->forward(queue); });
   }
   begin_loss(queue);
-  for (const Measured& measured : measured_) {
-    if (!measured.converted) continue;
+  for (const auto& measured : plan_.measured()) {
+    if (!measured.copied) continue;
     Bf16ToFloat kernel;
     kernel.from = measured.made.as<Bf16>();
     kernel.to = measured.rows.as<float>();
@@ -127,8 +89,8 @@ void Executable::begin_loss(Queue& queue) { compile_context_.machine.set_time(qu
 
 void Executable::backward(Queue& queue, const std::function<void(int node)>& done) {
   begin_loss(queue);
-  for (const Measured& measured : measured_) {
-    if (!measured.converted) continue;
+  for (const auto& measured : plan_.measured()) {
+    if (!measured.copied) continue;
     FloatToBf16 kernel;
     kernel.from = measured.d_rows.as<float>();
     kernel.to = measured.d_made.as<Bf16>();

@@ -29,28 +29,17 @@ class Executable {
   void begin(Queue& queue);
   void forward(Queue& queue);
   void begin_loss(Queue& queue);
-  // The values that losses use: the last forward's result and, in training, values of CompileRequest::losses, with the place for
-  // the loss's gradient. A vector is float32, a map keeps its form.
-  struct Measured {
-    LayerPort value;
-    bool converted = false;  // to float32 rows: a bf16 vector
-    Map made = {}, d_made = {}, rows = {}, d_rows = {};
-
-    const Map& output() const { return converted ? rows : made; }
-    const Map& d_output() const { return converted ? d_rows : d_made; }
-  };
-  std::span<const Measured> measured() const { return measured_; }  // the result first
-  std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
-  const Map& output() const { return measured_.front().output(); }
+  const ExecutablePlan<Operation>& plan() const { return plan_; }
+  // A vector is float32, a map keeps its form.
+  const Map& output() const { return plan_.measured().front().output(); }
   // After inference: a value of CompileRequest::outputs from the last forward, and room for it as float32 rows (n, C, H, W)
   // without padding, until the next pass.
   struct Kept {
-    LayerPort value;
     Map map;
     float* rows = nullptr;
   };
   // Throws Error(usage) for a value that is not kept.
-  const Kept& kept(LayerPort value) const;
+  const Kept& kept(LayerPort value) const { return kept_[plan_.find_kept(value)]; }
   // `done(node)`: the gradients of this node's parameters have been submitted, and nothing later reads its weights. Called for
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
@@ -73,9 +62,6 @@ class Executable {
  private:
   void plan_input();
   StepTrace* trace() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
-  std::size_t copied_bytes(LayerPort value);
-  void bind_measured(const Binding& binding);
-  void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;
 
   CompileContext& compile_context_;
@@ -83,9 +69,8 @@ class Executable {
   ExecutablePlan<Operation> plan_;
   std::byte* arena_ = nullptr;
   Map input_;
-  std::vector<Measured> measured_;
-  std::vector<Kept> kept_;
-  std::vector<TensorId> kept_rows_;
+  std::vector<TensorId> kept_rows_;  // parallel to the plan's kept()
+  std::vector<Kept> kept_;           // set by bind()
 };
 
 }  // namespace millrace::cuda

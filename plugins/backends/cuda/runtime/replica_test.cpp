@@ -1,12 +1,12 @@
 // Whole training steps on a simulated GPU: every piece of work is ordered, every tensor used in its lifetime, and planted faults
 // are found. (tests/gpu verifies the results, also on the simulation.)
-#include "replica.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "backend.h"
+#include "millrace/backend/device_times.h"
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"

@@ -1,5 +1,5 @@
 // Ways to move fewer bytes, or to launch less, that a device may refuse. Each is tried before a network is planned with it, and
-// can be disabled: MILLRACE_CUDA_WITHOUT=accumulate,two_gradients,sign_bits,last_block,norm_pool,recordings. Results depend on
+// can be disabled: MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool,recordings. Results depend on
 // them only by rounding: `accumulate` rounds a sum of two gradients once instead of twice, and `last_block` adds in another
 // order.
 #pragma once

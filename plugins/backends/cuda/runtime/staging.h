@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "device_meter.h"
-#include "host_memory.h"
 #include "machine.h"
 #include "millrace/loss.h"
 #include "resident_images.h"

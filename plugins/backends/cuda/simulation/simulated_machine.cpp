@@ -7,7 +7,6 @@
 
 #include "millrace/error.h"
 #include "simulation/library_loops.h"
-#include "simulation/simulated_mark.h"
 #include "simulation/simulated_queue.h"
 
 namespace millrace::cuda {

@@ -272,4 +272,54 @@ void SimulatedQueue::set_time(const Declaration& arena, int time) {
   }
 }
 
+// Our kernels report the memory that they touch, and run the same code.
+void SimulatedQueue::run(const Kernel& kernel, const void* element) {
+  std::vector<Named> memory;
+  for (const MemoryUse& use : kernel.uses(element)) memory.push_back({use.memory, use.bytes, use.write, false});
+  const auto* first = static_cast<const std::byte*>(element);
+  const auto copied = std::make_shared<const std::vector<std::byte>>(first, first + kernel.bytes);
+  submit(kernel.name, memory, [&kernel, copied] { kernel.run_on_host(copied->data(), 0, kernel.units(copied->data())); });
+}
+
+// ---- Marks ----
+
+Ref<RecordedEvent> SimulatedMark::event() const {
+  const std::scoped_lock lock(mutex_);
+  return event_;
+}
+
+void SimulatedMark::set(Ref<RecordedEvent> event) {
+  const std::scoped_lock lock(mutex_);
+  event_ = std::move(event);
+}
+
+void SimulatedMark::keep_time() {
+  event()->then([seconds = seconds_](const Error*) {
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  });
+}
+
+bool SimulatedMark::complete() const {
+  simulation_->refuse_in_recording("Mark::complete");
+  const Ref<RecordedEvent> now = event();
+  return !now || now->complete();
+}
+
+void SimulatedMark::wait() const {
+  simulation_->refuse_in_recording("Mark::wait");
+  if (simulation_->strikes(Count::host_waits, simulation_->options().leave_out_host_wait)) return;
+  if (const Ref<RecordedEvent> now = event()) now->wait();
+}
+
+void SimulatedMark::then(Callback done) {
+  simulation_->refuse_in_recording("Mark::then");
+  const Ref<RecordedEvent> now = event();
+  if (simulation_->strikes(Count::callbacks, simulation_->options().call_back_early) || !now) return done(nullptr);
+  now->then(
+      [simulation = simulation_, stream = callback_stream_, clock = now->clock(), call = std::move(done)](const Error* failure) {
+        const CallbackScope scope(simulation->checker(), stream, clock);
+        call(failure);
+      });
+}
+
 }  // namespace millrace::cuda

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "api.h"
-#include "device_plan.h"
+#include "cuda_queue.h"
 #include "plan_options.h"
 #include "plan_search.h"
 #include "product.h"
@@ -75,7 +75,6 @@ class LinearPlan final : public DevicePlan {
   void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without the operations after it
 
  private:
-
   const std::shared_ptr<const CublasLtHandle> handle_;
   const LinearShape shape_;
   const std::string about_;

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "device_plan.h"
+#include "cuda_queue.h"
 #include "engines.h"
 #include "handles.h"
 #include "plan_options.h"
