@@ -108,6 +108,7 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
+// Finds the files below a folder, in the order of whole paths.
 class Walk {
  public:
   Walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
@@ -224,12 +225,6 @@ const char* path_of(const std::string& url, std::string& decoded) {
   return url.c_str();
 }
 
-// Implements Storage::list_without() for the folder `root`.
-void walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
-          const std::function<void(Storage::Object)>& found) {
-  Walk(root, leaves_out, found).folder();
-}
-
 void require_file(const struct stat& status, const char* path) {
   if (S_ISREG(status.st_mode)) return;
   fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
@@ -301,7 +296,7 @@ void FileStorage::list(const std::string& url, const std::function<void(Object)>
 void FileStorage::list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
                                const std::function<void(Object)>& found) {
   std::string decoded;
-  walk(path_of(url, decoded), leaves_out, found);
+  Walk(path_of(url, decoded), leaves_out, found).folder();
 }
 
 Storage::Object FileStorage::stat(const std::string& url) {
