@@ -20,6 +20,8 @@ namespace millrace {
 
 namespace {
 
+bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
+
 // The URL of a file in the list. `root`: ends in '/', or is empty.
 void resolve(const FileList& list, const std::string& root, std::uint64_t index, std::string& url) {
   url.clear();
@@ -28,8 +30,6 @@ void resolve(const FileList& list, const std::string& root, std::uint64_t index,
 }
 
 constexpr std::size_t kManyEnough = 1000;  // this many missing files and none present: not worth checking a million more
-
-bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
 
 class Measurer {
  public:
