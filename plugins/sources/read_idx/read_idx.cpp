@@ -217,3 +217,5 @@ void ReadIdx::read(Sample& sample) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("read_idx", "1.0", "MNIST's IDX files.") { registry.add_stage<millrace::ReadIdx>(); }

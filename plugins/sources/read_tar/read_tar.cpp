@@ -9,6 +9,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "millrace/util/class_labels.h"
@@ -558,3 +559,5 @@ void ReadTar::read(Sample& sample) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("read_tar", "1.0", "Samples in tar shards in WebDataset's layout.") { registry.add_stage<millrace::ReadTar>(); }

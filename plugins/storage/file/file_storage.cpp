@@ -20,6 +20,7 @@
 
 #include "millrace/error.h"
 #include "millrace/params.h"
+#include "millrace/plugin.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/host_memory.h"
 #include "millrace/util/output_file.h"
@@ -368,3 +369,8 @@ bool FileStorage::is_empty(const std::string& url) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("storage_file", "1.0", "Files of this machine.") {
+  registry.add(
+      millrace::StorageType{{"file", "local files: a path, or file:///path"}, std::make_shared<millrace::FileStorage>()});
+}
