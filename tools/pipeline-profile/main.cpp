@@ -41,6 +41,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The options that predict or try: --what-if, --suggest, --forecast, --scaling, --autotune.
 class Experiments {
  public:
   void declare(Arguments& arguments);  // the options; outlives `arguments`

@@ -75,6 +75,7 @@ struct Access {
 
 using Texts = std::vector<std::pair<std::string, std::string>>;
 
+// The part of MLflow's REST API, version 2.0, that recording a run needs: https://mlflow.org/docs/latest/rest-api.html
 // Each call is one request, or a few. Throws Error(storage) with the server's answer, within kPatience per request, and within
 // about a second of a stop request. Not thread-safe.
 class Client {

@@ -14,6 +14,9 @@
 
 namespace millrace {
 
+// The header of an IDX file: two zeros, the type of the elements, the number of extents, and the extents, 32 bits each, the most
+// significant byte first. The elements follow without a gap.
+// Source: "The IDX file format" at http://yann.lecun.com/exdb/mnist
 struct IdxHeader {
   static constexpr std::size_t kMost = 4 + 4 * 4;  // size of a header with four extents
 

@@ -1,4 +1,4 @@
-// Stores indices between runs.
+// Builds the indices of shards, and stores them between runs.
 #pragma once
 
 #include <filesystem>
