@@ -17,7 +17,6 @@
 #include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
 #include "mistakes.h"
-#include "pixel_verdict.h"
 #include "worst_images.h"
 
 namespace millrace {
