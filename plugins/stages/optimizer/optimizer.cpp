@@ -21,6 +21,7 @@ namespace {
 constexpr double kMostOfFirst = 0.2;  // share of the initial weights in a useful average
 constexpr double kLeastRate = 1e-3;   // relative to the first one
 
+// Finds optimizer parameters that have no effect in a run.
 class Search {
  public:
   Search(const OptimizerStage::Params& params, const StepContext& context) : params_(params), context_(context) {}
@@ -48,8 +49,7 @@ class Search {
       if (schedule.rate(later) >= kLeastRate * begin) return;
     }
     say("the learning rate is below a thousandth of its first value from step {} of {} on: are steps of learning_rate meant to "
-        "be "
-        "epochs?",
+        "be epochs?",
         step, steps());
   }
 
