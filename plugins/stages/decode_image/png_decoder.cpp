@@ -24,20 +24,6 @@ std::optional<std::uint8_t> value_of_class(const TargetSpec& spec, std::size_t l
   return static_cast<std::uint8_t>(at - spec.classes.begin());
 }
 
-// From the classes' colours, "#rrggbb" by class. Empty if they have none, or if every value is a class.
-std::optional<LabelColours> label_colours(const std::vector<std::string>& colours, const TargetSpec& spec) {
-  const auto other = value_of_class(spec, spec.ignored);
-  if (colours.empty() || spec.kind != TargetSpec::Kind::classes || !other) return std::nullopt;
-  LabelColours found{{}, *other, reads_palettes_by_colour(spec, colours.size())};
-  for (std::size_t label = 0; label < colours.size(); ++label) {
-    const auto value = value_of_class(spec, label);
-    const auto [red, green, blue] = parse_colour(colours[label], "colours");
-    if (value) found.values.emplace_back(std::uint32_t{red} << 16U | std::uint32_t{green} << 8U | blue, *value);
-  }
-  std::ranges::stable_sort(found.values, {}, &std::pair<std::uint32_t, std::uint8_t>::first);
-  return found;
-}
-
 constexpr std::int64_t kLongestSide = 65'535;
 constexpr int kPasses = 7;  // passes of an interlaced image
 
@@ -73,6 +59,19 @@ std::uint8_t value_of_colour(std::uint32_t rgb, const LabelColours* colours) {
 }
 
 }  // namespace
+
+std::optional<LabelColours> label_colours(const std::vector<std::string>& colours, const TargetSpec& spec) {
+  const auto other = value_of_class(spec, spec.ignored);
+  if (colours.empty() || spec.kind != TargetSpec::Kind::classes || !other) return std::nullopt;
+  LabelColours found{{}, *other, reads_palettes_by_colour(spec, colours.size())};
+  for (std::size_t label = 0; label < colours.size(); ++label) {
+    const auto value = value_of_class(spec, label);
+    const auto [red, green, blue] = parse_colour(colours[label], "colours");
+    if (value) found.values.emplace_back(std::uint32_t{red} << 16U | std::uint32_t{green} << 8U | blue, *value);
+  }
+  std::ranges::stable_sort(found.values, {}, &std::pair<std::uint32_t, std::uint8_t>::first);
+  return found;
+}
 
 std::uint8_t LabelColours::value_of(std::uint32_t colour) const {
   const auto at = std::ranges::lower_bound(values, colour, {}, &std::pair<std::uint32_t, std::uint8_t>::first);

@@ -25,6 +25,9 @@ struct LabelColours {
   std::uint8_t value_of(std::uint32_t colour) const;
 };
 
+// From the classes' colours, "#rrggbb" by class. Empty if they have none, or if every value is a class.
+std::optional<LabelColours> label_colours(const std::vector<std::string>& colours, const TargetSpec& spec);
+
 // Memory for libpng, which allocates for every image: reused from image to image and freed all at once.
 class PngMemory {
  public:
