@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "config/plan.h"
-#include "jpeg_file.h"
+#include "image_bytes.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"

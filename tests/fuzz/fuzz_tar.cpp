@@ -1,6 +1,6 @@
 // The reader of tar headers, and the code that gathers members into samples.
 #include "fuzz.h"
-#include "index_builder.h"
+#include "index_store.h"
 #include "millrace/error.h"
 #include "tar_bytes.h"
 

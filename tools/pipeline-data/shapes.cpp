@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/arguments.h"
-#include "jpeg_file.h"
+#include "image_bytes.h"
 #include "millrace/error.h"
 #include "millrace/util/paths.h"
 #include "shape_image.h"

@@ -2,14 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "calibration.h"
 #include "millrace/plugin.h"
+#include "millrace/sample.h"
 #include "millrace/util/group.h"
 
 namespace millrace {
+
+// The size in the header of a JPEG or PNG file. Zeros for other and broken files. Channels are not read.
+ImageShape encoded_size(std::span<const std::uint8_t> bytes);
 
 struct PreparedRun;
 

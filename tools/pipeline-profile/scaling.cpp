@@ -4,12 +4,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "common/text_table.h"
+#include "config/plan.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
 #include "prepare/devices.h"
+#include "prepare/prepared_run.h"
 #include "rows.h"
-#include "training_run.h"
+#include "run/runner.h"
 #include "values.h"
 #include "what_if.h"
 
@@ -36,6 +42,71 @@ inline constexpr auto kRowMembers<AccuracyPoint> = std::tuple(RowMember{"scaling
                                                               RowMember{"accuracy", &AccuracyPoint::accuracy});
 
 namespace {
+
+struct Validation {
+  double seconds = 0;  // since training began
+  double epoch = 0;
+  double accuracy = 0;  // from 0 to 1
+};
+
+constexpr const char* kFigure = "accuracy";
+
+// Stops the run when it reaches the accuracy. The run calls it on one thread.
+class AccuracyWatch final : public RunObserver {
+ public:
+  AccuracyWatch(double wanted, bool validates) : wanted_(wanted), validates_(validates) {}
+
+  void start(const RunStart& event, RunControl& control) override {
+    control_ = &control;
+    begin_ = event.elapsed_seconds;
+  }
+  void epoch(const EpochEvent& event) override {
+    if (!validates_) look(event.graph, event.figures, event.elapsed_seconds, static_cast<double>(event.epoch));
+  }
+  void pass(const PassEvent& event) override {
+    if (event.best_step == 0) look(event.graph, event.figures, event.elapsed_seconds, event.epoch);
+  }
+
+  const std::vector<Validation>& validations() const { return validations_; }
+
+ private:
+  void look(const std::string& graph, const std::vector<Figure>& figures, double now, double epoch) {
+    const auto found = std::ranges::find(figures, kFigure, &Figure::name);
+    if (found == figures.end()) return;
+    if (graph_.empty()) graph_ = graph;
+    if (graph != graph_) return;
+    validations_.push_back({now - begin_, epoch, found->value});
+    if (found->value >= wanted_) control_->stop();
+  }
+
+  const double wanted_;
+  const bool validates_;
+  RunControl* control_ = nullptr;
+  double begin_ = 0;
+  std::string graph_;  // the first one with an accuracy
+  std::vector<Validation> validations_;
+};
+
+// All validations until the first one that reaches `accuracy`, or until the file's last epoch; without a validation graph, the
+// means of epochs. Empty on ranks other than 0. Throws Error(usage) if nothing measures an accuracy.
+std::vector<Validation> train_to_accuracy(const ProfiledFile& what, const Registry& registry, double accuracy, Group* group) {
+  std::vector<std::string> overrides = what.overrides;
+  overrides.insert(overrides.end(), {"run.folder=", "observe.console.quiet=true"});
+  Pipeline pipeline = load_pipeline(what.file, overrides, registry);
+  pipeline.stop = {};
+  RunOptions options;
+  options.devices = what.devices;
+  options.group = group;
+  const auto watch = std::make_shared<AccuracyWatch>(accuracy, pipeline.graphs.size() > 1);
+  options.hooks.observer = watch;
+  const auto prepared = prepare(pipeline, registry, options);
+  prepared->open_graphs();
+  run_once(*prepared);
+  if (options.is_first() && watch->validations().empty()) {
+    fail(ErrorKind::usage, "--to-accuracy: '{}' counts no accuracy: its loss is not one of classes", what.file);
+  }
+  return watch->validations();
+}
 
 constexpr std::array kScalings = {ScalingKind::strong, ScalingKind::weak};
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "calibration_fixture.h"
-#include "encoded_size.h"
+#include "calibration_run.h"
 #include "millrace/error.h"
 
 namespace millrace {

@@ -9,13 +9,72 @@
 #include <utility>
 
 #include "base/shell.h"
+#include "checkpoint/run_folder.h"
 #include "common/arguments.h"
-#include "file_of_run.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
+
+namespace fs = std::filesystem;
+
 namespace {
+
+constexpr const char* kPipeline = "pipeline.toml";
+
+// The option that names a run's folder, and the folder.
+struct NamedRun {
+  std::string option, folder;
+};
+NamedRun named_run(const CommandLine& line) {
+  const std::string resumed = line.options.resume.run.value_or("");
+  if (!resumed.empty()) return {"--resume", resumed};
+  if (!line.explain.empty()) return {"--explain-nan", line.explain};
+  std::error_code ignored;
+  const bool measures = !line.options.graph.empty() && fs::is_directory(line.options.weights, ignored);
+  return measures ? NamedRun{"--weights", line.options.weights} : NamedRun{};
+}
+
+// Runs are in runs/NAME/TIME; a checkpoint in RUN/checkpoints/step-..., or elsewhere in NAME/TIME/step-... "" if they were moved.
+std::string name_of_run(const fs::path& folder) {
+  std::error_code ignored;
+  for (fs::path each = fs::canonical(folder, ignored); each.has_relative_path(); each = each.parent_path()) {
+    if (read_run_name(each.filename().string())) return each.parent_path().filename().string();
+  }
+  return {};
+}
+
+// For --resume RUN, --explain-nan RUN, and --weights RUN with --graph. The run keeps its name. False if the command line names no
+// folder. Throws Error(usage) for a folder without a pipeline.
+bool take_file_of_run(CommandLine& line) {
+  const auto [option, folder] = named_run(line);
+  if (folder.empty()) return false;
+  if (!is_readable_file(fs::path(folder) / kPipeline)) {
+    fail(ErrorKind::usage,
+         "{}: '{}' holds no {}, which the folder of a run has: name the pipeline's file too, or the folder of a run, such as "
+         "runs/NAME/latest",
+         option, folder, kPipeline);
+  }
+  line.file = (fs::path(folder) / kPipeline).string();
+  line.says_file = option;
+  const bool is_named = !line.shorts.name.empty() || std::ranges::any_of(line.overrides, [](const std::string& each) {
+    return each.starts_with("run.name=");
+  });
+  if (const std::string name = name_of_run(folder); !is_named && !name.empty()) {
+    line.overrides.push_back("run.name=" + to_toml(Value(name)));
+  }
+  return true;
+}
+
+// The command to use instead if the only argument, apart from options, is a run's folder; "" if it is not.
+std::string advice_for_folder(const std::string& argument) {
+  if (!is_readable_file(fs::path(argument) / kPipeline)) return {};
+  return fmt::format(
+      "'{0}' is the folder of a run: --resume {0} resumes it, --graph validate --weights {0} measures it, and --predict IMAGES "
+      "--weights {0} predicts with it",
+      argument);
+}
 
 // Options that are parsed further once all are known.
 struct Words {
@@ -235,6 +294,13 @@ std::vector<std::string> words_again(const CommandLine& line, const Words& words
 }
 
 }  // namespace
+
+std::string ShortOptions::first() const {
+  if (!epochs.empty()) return "--epochs";
+  if (!batch.empty()) return "--batch";
+  if (!rate.empty()) return "--lr";
+  return name.empty() ? "" : "--name";
+}
 
 std::optional<CommandLine> read_command_line(int argc, char** argv) {
   CommandLine line;

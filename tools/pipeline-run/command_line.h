@@ -8,10 +8,16 @@
 
 #include "prepare/run_options.h"
 #include "run_ranks.h"
-#include "short_options.h"
 #include "trace_file.h"
 
 namespace millrace {
+
+// Short forms of --set for the most frequent changes, as written; "" if not given.
+struct ShortOptions {
+  std::string epochs, batch, rate, name;
+
+  std::string first() const;  // the first given one, "--epochs"; "" if none
+};
 
 struct CommandLine {
   RunOptions options;                  // as far as the command line sets them

@@ -1,8 +1,14 @@
 // pipeline-run: runs a pipeline file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -13,14 +19,19 @@
 #include <utility>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/checkpoint_format.h"
+#include "checkpoint/run_folder.h"
 #include "command_line.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
-#include "image_count.h"
+#include "millrace/error.h"
+#include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 #include "overfit.h"
@@ -34,12 +45,94 @@
 #include "run_ranks.h"
 #include "screen_watch.h"
 #include "signal_watch.h"
-#include "talk.h"
 #include "trace_file.h"
-#include "weights_of_run.h"
+#include "weight_files/best_weights.h"
 
 namespace millrace {
+
+namespace fs = std::filesystem;
+
 namespace {
+
+// Observes one run after the other; read it when they are over.
+class ImageCount final : public RunObserver {
+ public:
+  std::size_t passes() const { return passes_; }  // complete ones
+  double used() const { return used_; }
+  std::uint64_t bad() const { return bad_; }
+  const std::string& first_bad() const { return first_bad_; }  // its name, and the reason
+
+  void pass(const PassEvent& event) override {
+    ++passes_;
+    used_ += event.samples;
+  }
+  void bad_sample(const BadSampleEvent& event) override {
+    if (bad_++ == 0) first_bad_ = "'" + event.place + "': " + event.cause;
+  }
+
+ private:
+  std::size_t passes_ = 0;
+  double used_ = 0;
+  std::uint64_t bad_ = 0;
+  std::string first_bad_;
+};
+
+// 0 if its checkpoints are elsewhere, or there are none.
+std::uint64_t newest_step(const fs::path& run) {
+  const std::string name = pointed_to(run / "checkpoints", "latest");
+  return is_checkpoint_name(name) ? step_of_checkpoint(name) : 0;
+}
+
+// Uses a run's best weights, or else its last ones, if --weights names its folder, and logs which. Until a resumed run ends, its
+// last weights are those from before: then the step of its newest checkpoint is logged. Throws Error(usage) for a folder without
+// weights.
+void choose_weights_of_run(CommandLine& line) {
+  std::string& weights = line.options.weights;
+  std::error_code ignored;
+  if (weights.empty() || !fs::is_directory(weights, ignored)) return;
+  const fs::path file = weights_of_run(weights);
+  const std::optional<Best> best = best_in(file);
+  const std::optional<std::uint64_t> last = last_step_in(file);
+  const std::string step = best   ? fmt::format(", the best by {}, after step {}", best->figure, best->step)
+                           : last ? fmt::format(", after step {}", *last)
+                                  : "";
+  if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
+  if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
+    print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
+                    file.string(), *last, newest, weights);
+  }
+  weights = (without_link(weights) / file.filename()).string();  // recorded by the run
+}
+
+// Its table, even if the file has disabled the observer.
+Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) {
+  std::vector<ObserverPlan>& all = pipeline.observers;
+  const auto found = std::ranges::find(all, name, &ObserverPlan::name);
+  if (found != all.end()) return found->table;
+  const ObserverType* const type = registry.observers().find(name);
+  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, skipped_clause(registry, name));
+  const auto place = std::ranges::lower_bound(all, std::string_view(name), {}, &ObserverPlan::name);
+  return all.insert(place, {.name = name, .type = type, .table = Value()})->table;
+}
+
+// Changes the active observers. Pipeline::resolved, the file that the run keeps, stays unchanged: a later command chooses its own
+// output. Throws Error(usage) for values that an observer refuses, and for one that no plugin has.
+void talk_as_asked(const CommandLine& line, const Registry& registry, Pipeline& pipeline) {
+  if (line.json) table_of("metrics", registry, pipeline).set("standard_output", Value(true));
+  if (line.top) table_of("top", registry, pipeline);
+  if (!line.page.empty()) {
+    Value& page = table_of("page", registry, pipeline);
+    page.set("address", Value(line.page));
+    Diagnostics errors;
+    registry.observers().find("page")->check(page, "--page", errors);
+    errors.throw_if_any();
+  }
+  std::vector<ObserverPlan>& all = pipeline.observers;
+  const auto console = std::ranges::find(all, "console", &ObserverPlan::name);
+  if (console == all.end()) return;
+  if (line.quiet) console->table.set("quiet", Value(true));
+  if (line.draws) all.erase(console);
+}
 
 std::int64_t batches_of(const std::string& overfit) {
   try {
@@ -55,6 +148,55 @@ std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
   return std::make_shared<Overfit>(batches_of(line.overfit));
+}
+
+void require_number(const char* option, const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value >= 0) return;
+  fail(ErrorKind::usage, "{}: expected a number of at least 0, found '{}'", option, text);
+}
+
+// The only stage of the graph that satisfies `is_meant`. `what` (its property) and `key` (changed by the option) are for
+// messages.
+const StagePlan& only_stage(const GraphPlan& graph, const char* option, const char* what, const char* key,
+                            bool (*is_meant)(const StagePlan&)) {
+  std::vector<const StagePlan*> found;
+  for (const StagePlan& stage : graph.stages) {
+    if (is_meant(stage)) found.push_back(&stage);
+  }
+  if (found.size() == 1) return *found.front();
+  if (found.empty()) fail(ErrorKind::usage, "{}: [{}] has no stage with a {}", option, graph.name, what);
+  std::vector<std::string> choices;
+  for (const StagePlan* stage : found) choices.push_back(fmt::format("--set {}.{}.{}=VALUE", graph.name, stage->name, key));
+  fail(ErrorKind::usage, "{}: [{}] has {} stages with a {}: write {}", option, graph.name, found.size(), what,
+       fmt::join(choices, " or "));
+}
+
+// The equivalent values for --set: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
+// Error(usage) for an invalid value, and if there is no such stage or more than one.
+std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPlan& graph) {
+  std::vector<std::string> overrides;
+  if (!options.epochs.empty()) {
+    require_number("--epochs", options.epochs);
+    overrides.push_back("run.epochs=" + options.epochs);
+  }
+  if (!options.name.empty()) overrides.push_back("run.name=" + to_toml(Value(options.name)));
+  if (!options.batch.empty()) {
+    if (options.batch != "auto") integer("--batch", options.batch, 1, INT32_MAX);
+    const StagePlan& batcher = only_stage(graph, "--batch", "batch size", "size",
+                                          [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; });
+    overrides.push_back(fmt::format("{}.{}.size={}", graph.name, batcher.name, options.batch));
+  }
+  if (!options.rate.empty()) {
+    require_number("--lr", options.rate);
+    const StagePlan& optimizer = only_stage(graph, "--lr", "learning rate", "learning_rate",
+                                            [](const StagePlan& stage) { return stage.type->takes_optimizer; });
+    const Value* const rate = optimizer.table.find("learning_rate");
+    const char* const inside = rate != nullptr && rate->kind() == Value::Kind::table ? ".initial" : "";
+    overrides.push_back(fmt::format("{}.{}.learning_rate{}={}", graph.name, optimizer.name, inside, options.rate));
+  }
+  return overrides;
 }
 
 // False if there are none. They change the graph that will run; an invalid --graph is reported later.
@@ -337,6 +479,7 @@ int run(CommandLine& line) {
 }
 
 }  // namespace
+
 }  // namespace millrace
 
 int main(int argc, char** argv) {

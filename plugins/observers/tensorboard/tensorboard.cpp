@@ -2,19 +2,171 @@
 #include <event.pb.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
 
 #include "event_file.h"
-#include "histograms.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/run_settings.h"
+#include "millrace/util/tensor_values.h"
 #include "millrace/util/text.h"
-#include "pictures.h"
 
 namespace millrace::tensorboard {
+
+namespace fs = std::filesystem;
+
 namespace {
+
+// Finds new or changed PNG files in the folder and its subfolders, ignoring checkpoints and links. Not thread-safe.
+class Pictures {
+ public:
+  // Adds each as an image, "first_batches" or "FOLDER/NAME". Skips unreadable files and those above kMostBytes, and results.png:
+  // TensorBoard draws the run's course itself.
+  void add_changed(const std::filesystem::path& folder, Summary& summary);
+
+  static constexpr std::uintmax_t kMostBytes = std::uintmax_t{8} << 20;
+
+ private:
+  std::map<std::string, std::filesystem::file_time_type> seen_;
+};
+
+// Four bytes, big-endian.
+std::int32_t number_at(std::string_view bytes, std::size_t at) {
+  std::uint32_t number = 0;
+  for (std::size_t i = 0; i < 4; ++i) number = number << 8U | static_cast<unsigned char>(bytes[at + i]);
+  return static_cast<std::int32_t>(number);
+}
+
+// Reads a PNG file's signature and its first chunk, IHDR (PNG specification, 5.2 and 11.2.2).
+std::optional<Summary::Image> image_of(const fs::path& path) {
+  constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
+  constexpr std::size_t kHeader = 33;
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file || bytes.size() < kHeader || !bytes.starts_with(kSignature)) return std::nullopt;
+  Summary::Image image;
+  image.set_width(number_at(bytes, 16));
+  image.set_height(number_at(bytes, 20));
+  image.set_channels(3);
+  image.set_png(std::move(bytes));
+  return image;
+}
+
+void Pictures::add_changed(const fs::path& folder, Summary& summary) {
+  std::set<fs::path> files;  // sorted by name
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) && (entry.depth() > 0 || entry->path().filename() == "checkpoints")) {
+      entry.disable_recursion_pending();
+    }
+    const bool is_picture = entry->path().extension() == ".png" && entry->path().filename() != "results.png";
+    if (is_picture && entry->symlink_status(ignored).type() == fs::file_type::regular) files.insert(entry->path());
+  }
+  for (const fs::path& path : files) {
+    std::error_code gone;
+    const auto written = fs::last_write_time(path, gone);
+    const std::string name = path.lexically_relative(folder).replace_extension().generic_string();
+    if (gone || fs::file_size(path, gone) > kMostBytes || gone) continue;
+    const auto found = seen_.find(name);
+    if (found != seen_.end() && found->second == written) continue;
+    std::optional<Summary::Image> image = image_of(path);
+    if (!image) continue;
+    seen_[name] = written;
+    Summary::Value& value = *summary.add_value();
+    value.set_tag(utf8_text(name));
+    *value.mutable_image() = std::move(*image);
+  }
+}
+
+constexpr int kBuckets = 64;
+
+double root_mean_square(const Histogram& histogram) { return std::sqrt(histogram.sum_of_squares() / histogram.count()); }
+
+// A name in a checkpoint: "fc.weight/momentum"; per replica "bn1.running_mean/value/0".
+struct StateName {
+  std::string parameter, state, replica;
+  explicit StateName(const std::string& name) {
+    const std::size_t first = name.find('/'), second = first == name.npos ? name.npos : name.find('/', first + 1);
+    parameter = name.substr(0, first);
+    if (first != name.npos) state = name.substr(first + 1, second - first - 1);
+    if (second != name.npos) replica = name.substr(second + 1);
+  }
+  bool is_shown() const { return replica.empty() || replica == "0"; }
+};
+
+// Covers the finite values; empty if there are none.
+std::optional<Histogram> histogram_of(std::span<const float> values) {
+  Histogram histogram;
+  double least = INFINITY, most = -INFINITY, count = 0, sum = 0, squares = 0;
+  for (const float value : values) {
+    if (!std::isfinite(value)) continue;
+    const double each = value;
+    least = std::min(least, each);
+    most = std::max(most, each);
+    sum += each;
+    squares += each * each;
+    ++count;
+  }
+  if (count == 0) return std::nullopt;
+  histogram.set_minimum(least);
+  histogram.set_maximum(most);
+  histogram.set_count(count);
+  histogram.set_sum(sum);
+  histogram.set_sum_of_squares(squares);
+  const int buckets = most > least ? kBuckets : 1;
+  const double width = (most - least) / buckets;
+  std::vector<double> counts(static_cast<std::size_t>(buckets), 0);
+  for (const float value : values) {
+    if (!std::isfinite(value)) continue;
+    const int bucket = width > 0 ? static_cast<int>((value - least) / width) : 0;
+    ++counts[static_cast<std::size_t>(std::min(bucket, buckets - 1))];
+  }
+  for (int i = 0; i < buckets; ++i) {
+    histogram.add_limit(i + 1 == buckets ? most : least + width * (i + 1));
+    histogram.add_bucket(counts[static_cast<std::size_t>(i)]);
+  }
+  return histogram;
+}
+
+// For each parameter its values, "weights/fc.weight", and its optimizer state, "momentum/fc.weight"; then the ratio of their root
+// mean squares, "momentum_to_weights/fc.weight". The same for "gradient/fc.weight" if `gradients` is a file of the stage
+// write_gradients. Throws Error(data) if the checkpoint is missing or not a folder on this machine.
+void add_histograms(const std::filesystem::path& checkpoint, const std::filesystem::path& gradients, Summary& summary) {
+  std::map<std::string, double> sizes;  // root mean squares of weights, by parameter
+  const auto add = [&](const std::string& name, std::span<const float> values) {
+    const StateName of(name);
+    const std::optional<Histogram> histogram = of.is_shown() ? histogram_of(values) : std::nullopt;
+    if (!histogram) return;
+    const bool is_weights = of.state == "value";
+    Summary::Value& value = *summary.add_value();
+    value.set_tag(utf8_text((is_weights ? "weights/" : of.state + "/") + of.parameter));
+    *value.mutable_histogram() = *histogram;
+    if (is_weights) {
+      sizes[of.parameter] = root_mean_square(*histogram);
+    } else if (const auto weights = sizes.find(of.parameter); weights != sizes.end() && weights->second > 0) {
+      Summary::Value& ratio = *summary.add_value();
+      ratio.set_tag(utf8_text(of.state + "_to_weights/" + of.parameter));
+      ratio.set_simple_value(static_cast<float>(root_mean_square(*histogram) / weights->second));
+    }
+  };
+  for_each_tensor((checkpoint / "state.safetensors").string(), add);
+  std::error_code ignored;
+  if (std::filesystem::exists(gradients, ignored)) for_each_tensor(gradients.string(), add);
+}
 
 double seconds_since_1970() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -209,4 +361,5 @@ class TensorboardObserver final : public RunObserver {
 MILLRACE_PLUGIN("observer_tensorboard", "1.0", "Event files for TensorBoard.") { registry.add_observer<TensorboardObserver>(); }
 
 }  // namespace
+
 }  // namespace millrace::tensorboard

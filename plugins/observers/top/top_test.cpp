@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "braille.h"
 #include "screen.h"
 
 namespace millrace::top {

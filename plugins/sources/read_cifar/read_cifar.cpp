@@ -5,13 +5,57 @@
 
 #include <algorithm>
 
+#include "millrace/error.h"
 #include "millrace/plugin.h"
-#include "millrace/stage.h"
 #include "millrace/util/files.h"
+#include "millrace/util/text.h"
 
 namespace millrace {
 
 namespace {
+
+constexpr std::int32_t kCoarse = 20, kFine = 100;
+
+CifarFormat cifar100(bool fine) { return {2, fine ? 1U : 0U, fine ? kFine : kCoarse}; }
+
+// Detects the data set from the file's size; if both fit, from its name. Throws ErrorKind::data if neither fits: the file is
+// truncated or of another kind. `fine`: CIFAR-100's hundred classes instead of the twenty.
+CifarFormat cifar_format(std::string_view url, std::uint64_t bytes, bool fine) {
+  const CifarFormat ten, hundred = cifar100(fine);
+  const bool fits_ten = bytes % ten.record() == 0, fits_hundred = bytes % hundred.record() == 0;
+  if (bytes == 0 || (!fits_ten && !fits_hundred)) {
+    fail(ErrorKind::data,
+         "'{}' has {} bytes: neither whole records of CIFAR-10 ({} bytes each) nor of CIFAR-100 ({}); is it cut off?", url, bytes,
+         ten.record(), hundred.record());
+  }
+  if (fits_ten != fits_hundred) return fits_ten ? ten : hundred;
+  return url.find("_batch") != url.npos ? ten : hundred;
+}
+
+// The class of each record; -1 if the byte is above the last class. REQUIRES: complete records.
+void cifar_labels(const CifarFormat& format, std::span<const std::uint8_t> records, std::vector<std::int8_t>& labels) {
+  for (std::size_t at = format.label_at; at < records.size(); at += format.record()) {
+    labels.push_back(records[at] < format.classes ? static_cast<std::int8_t>(records[at]) : std::int8_t{-1});
+  }
+}
+
+// (3, 32, 32) -> (32, 32, 3)
+void interleave_planes(const std::uint8_t* planes, std::uint8_t* pixels) {
+  constexpr std::size_t kPlane = 32 * 32;
+  for (std::size_t i = 0; i < kPlane; ++i) {
+    for (std::size_t c = 0; c < 3; ++c) pixels[3 * i + c] = planes[c * kPlane + i];
+  }
+}
+
+// The lines of a file of class names, without empty ones.
+std::vector<std::string> name_lines(std::span<const std::uint8_t> text) {
+  std::string_view rest(reinterpret_cast<const char*>(text.data()), text.size());
+  std::vector<std::string> names;
+  while (!rest.empty()) {
+    if (const std::string_view line = next_line(rest); !line.empty()) names.push_back(utf8_text(line));
+  }
+  return names;
+}
 
 constexpr std::uint64_t kRecordsAtOnce = 512;  // read at once while gathering labels: 1.5 MB
 
@@ -164,3 +208,5 @@ void ReadCifar::read(Sample& sample) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("read_cifar", "1.0", "The binary files of CIFAR-10 and CIFAR-100.") { registry.add_stage<millrace::ReadCifar>(); }

@@ -1,15 +1,32 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "millrace/sample.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
-#include "records.h"
 
 namespace millrace {
+
+inline constexpr ImageShape kCifarImage{32, 32, 3};
+
+// A record: the labels, one byte each (CIFAR-100: coarse, then fine), then the red, green and blue plane, row by row.
+// Source: "Binary version" at https://www.cs.toronto.edu/~kriz/cifar.html
+struct CifarFormat {
+  static constexpr std::size_t kMostRecord = 2 + kCifarImage.bytes();
+  std::uint32_t label_bytes = 1;
+  std::uint32_t label_at = 0;  // which label is used
+  std::int32_t classes = 10;
+
+  std::uint64_t record() const { return label_bytes + kCifarImage.bytes(); }
+};
 
 // A source of the images of CIFAR-10 or CIFAR-100 in their binary files.
 //

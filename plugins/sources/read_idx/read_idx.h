@@ -1,17 +1,30 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "idx_header.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "millrace/util/change_watch.h"
 
 namespace millrace {
+
+// The header of an IDX file: two zeros, the type of the elements, the number of extents, and the extents, 32 bits each, the most
+// significant byte first. The elements follow without a gap.
+// Source: "The IDX file format" at http://yann.lecun.com/exdb/mnist
+struct IdxHeader {
+  static constexpr std::size_t kMost = 4 + 4 * 4;  // size of a header with four extents
+
+  std::vector<std::uint32_t> extents;  // outermost first; 1 to 4 extents
+
+  std::uint64_t bytes() const { return 4 + 4 * extents.size(); }  // size of the header
+  std::uint64_t element() const;                                  // bytes of everything below the outermost extent
+};
 
 // A source of images in IDX files, the format of MNIST and its relatives.
 //

@@ -1,15 +1,34 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "measure.h"
+#include "file_list.h"
+#include "millrace/plugin.h"
 #include "millrace/stage.h"
 #include "millrace/util/file_sizes.h"
 
 namespace millrace {
+
+struct Measure {
+  std::vector<std::uint32_t> bytes;    // by path: saturated_size(); 0 if unknown
+  std::size_t largest = 0;             // size of the largest file in bytes
+  std::uint64_t fingerprint = 1;       // 0 if some file's version is unknown
+  std::vector<std::uint32_t> missing;  // paths of missing or unreadable files, ascending
+  std::string first_missing;           // the error of one, with list and line: the first local one
+
+  std::size_t memory() const { return (bytes.capacity() + missing.capacity()) * sizeof(std::uint32_t); }
+};
+
+// Local files are checked one by one, on kAskingThreads: a million take some seconds on a local disk, and a million round trips
+// divided by the threads on a network disk. On other storage the folder `root` is listed once; URLs elsewhere are accepted
+// unchecked, and so are all URLs if the storage cannot list folders, as with a web server. Throws ErrorKind::data if no file
+// exists, with the first one's error. `name`: the list's, for messages.
+inline constexpr std::size_t kAskingThreads = 16;
 
 // A source of the image files in a list, each with a label, with numbers to predict, or both.
 //

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -8,10 +9,40 @@
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/util/file_sizes.h"
+#include "millrace/util/files.h"
 #include "millrace/util/label_values.h"
-#include "pairing.h"
 
 namespace millrace {
+
+// Pairs, sorted bytewise by the images' names.
+struct Pairing {
+  PathList images, targets;          // below their folders; without targets the second is empty
+  std::vector<std::uint32_t> bytes;  // image sizes: saturated_size()
+  std::size_t largest = 0;           // size of the largest pair in bytes
+  std::uint64_t fingerprint = 1;
+  std::vector<std::string> left_out;   // files without a partner, as URLs, images first
+  LeftOut not_images;                  // apparent images whose ending is not wanted
+  std::vector<std::string> not_found;  // listed names without an image
+  std::string unused_patterns;         // unused leave_out patterns, for a warning; empty if all match
+  std::string assumed;                 // name endings taken for suffixes without being given; empty: none
+
+  std::size_t memory() const { return images.memory() + targets.memory() + bytes.capacity() * sizeof(std::uint32_t); }
+};
+
+struct PairingFolder {
+  Storage& storage;
+  std::string url;
+  std::string suffix;  // suffix of names, before the extension, that the other folder's names lack
+  std::string folder;  // part of paths that the other folder's paths lack: "rgb" of "day/rgb/1.png"
+};
+
+struct PairingRule {
+  Extensions extensions;
+  std::vector<std::string> leave_out;  // patterns of paths below both folders
+  bool by_name = false;                // only names match, whatever folder files lie in
+  bool finds_suffixes = true;          // used if no name pairs as written
+  std::set<std::string> listed;        // names, without suffix and extension; empty: all
+};
 
 // A source of images with target images: class numbers (segmentation), or an image that the network must reproduce (denoising,
 // super-resolution), possibly the image itself.

@@ -5,25 +5,76 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 
-#include "class_list.h"
+#include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
-#include "millrace/stage.h"
 #include "millrace/storage.h"
 #include "millrace/util/class_labels.h"
 #include "millrace/util/files.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/text.h"
+#include "shards.h"
 #include "tar_reader.h"
 
 namespace millrace {
 
 namespace {
+
+std::vector<std::string> read_names(Storage& storage, const std::string& url) {
+  ByteBuffer bytes;
+  try {
+    storage.read(url, bytes);
+  } catch (const Error& error) {
+    if (means_absent(error, url)) return {};  // there is none
+    throw;
+  }
+  std::vector<std::string> names;
+  std::map<std::string, std::size_t> known;  // with their lines
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text = text.substr(0, text.find_last_not_of("\r\n") + 1);  // npos + 1 is 0; ignores blank lines at the end
+  while (!text.empty()) {
+    const std::string line = utf8_text(next_line(text));
+    const std::size_t number = names.size() + 1;
+    if (line.empty()) fail(ErrorKind::data, "{}:{}: the line is empty: expected the name of class {}", url, number, names.size());
+    const auto [before, is_new] = known.emplace(line, number);
+    if (!is_new)
+      fail(ErrorKind::data, "{}:{}: class '{}' stands in line {} already", url, number, line_text(line), before->second);
+    names.push_back(line);
+  }
+  return names;
+}
+
+// The lines of classes.txt next to the shards, as `pipeline-data pack` writes it: names by label. Empty if there is none. Throws
+// ErrorKind::data for an empty line, a duplicate name, and if two of these files differ; with `may_differ`, differing files are
+// ignored instead.
+std::vector<std::string> listed_classes(const std::vector<Shard>& shards, bool may_differ) {
+  std::vector<std::string> classes;
+  std::string listed_in;
+  std::set<std::string> folders;
+  for (const Shard& shard : shards) {
+    const std::string folder(folder_of(shard.url));
+    if (!folders.insert(folder).second) continue;
+    const std::string url = join_url(folder, "classes.txt");
+    std::vector<std::string> names = read_names(*shard.storage, url);
+    if (names.empty()) continue;
+    if (classes.empty()) {
+      classes = std::move(names);
+      listed_in = url;
+    } else if (names != classes) {
+      if (may_differ) return {};
+      fail(
+          ErrorKind::data,
+          "'{}' names other classes than '{}': read the folders as two sources of a `mix`, which unites classes by name, or give "
+          "`classes` if the labels mean the same in both",
+          url, listed_in);
+    }
+  }
+  return classes;
+}
 
 constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
 constexpr std::uint64_t kEmptyArchive = 10'240;               // size of an archive without members
@@ -508,3 +559,5 @@ void ReadTar::read(Sample& sample) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("read_tar", "1.0", "Samples in tar shards in WebDataset's layout.") { registry.add_stage<millrace::ReadTar>(); }

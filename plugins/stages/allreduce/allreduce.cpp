@@ -105,3 +105,7 @@ void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("allreduce", "1.0", "Sums of gradients over the replicas of a run.") {
+  registry.add_stage<millrace::Allreduce>();
+}

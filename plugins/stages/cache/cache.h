@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,12 +10,26 @@
 
 #include "cache_file.h"
 #include "entry.h"
-#include "file_claim.h"
 #include "memory_store.h"
 #include "millrace/stage.h"
 #include "millrace/util/sample_cache.h"
 
 namespace millrace {
+
+// Claims a file for one cache while this object lives. Graphs have different samples, or different parts of them: if two caches
+// of a run shared a file, the last to end would replace the other's file in every run. Thread-safe.
+class FileClaim {
+ public:
+  // Throws Error(usage) if another cache of the same run has it.
+  FileClaim(const std::filesystem::path& path, const StageSite& site);
+  FileClaim(const FileClaim&) = delete;
+  FileClaim& operator=(const FileClaim&) = delete;
+  ~FileClaim();
+
+ private:
+  const std::filesystem::path path_;
+  const RunServices* const run_;
+};
 
 // Keeps samples in the state in which they arrive, so that from the second epoch on neither the source nor the stages before it
 // have work to do. Two stage types: `cache` holds decoded pixels; `cache_encoded` stands between the source and decode_image and

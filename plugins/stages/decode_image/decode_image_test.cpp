@@ -5,7 +5,7 @@
 #include <string>
 
 #include "decode_image_fixture.h"
-#include "image_format.h"
+#include "image_file.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
 

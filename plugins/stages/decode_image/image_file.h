@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "excerpt.h"
 #include "jpeg_decoder.h"
@@ -11,6 +12,9 @@
 #include "png_decoder.h"
 
 namespace millrace {
+
+// "a GIF image", "a web page", ...; empty if not recognised.
+std::string_view recognise_format(std::span<const std::uint8_t> bytes);
 
 // One image: a JPEG or PNG file, recognised by its first bytes, or pixels. Reusable by one thread.
 //

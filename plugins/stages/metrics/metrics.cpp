@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "millrace/error.h"
+#include "millrace/plugin.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -74,3 +75,5 @@ void Metrics::process(int, Packet packet, Output& output) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("metrics", "1.0", "Results of a step: loss and accuracy.") { registry.add_stage<millrace::Metrics>(); }

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "children.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/util/file_sizes.h"
@@ -11,6 +11,14 @@
 #include "millrace/util/source_parts.h"
 
 namespace millrace {
+
+struct Child {
+  std::shared_ptr<Source> source;
+  std::string name;                  // "sources[0]"
+  std::optional<double> weight;      // as configured
+  std::uint64_t begin = 0, end = 0;  // its range of the mixture's samples; known after open()
+  std::vector<std::int32_t> labels;  // from its labels to the mixture's; empty if equal
+};
 
 // A source that combines others.
 //

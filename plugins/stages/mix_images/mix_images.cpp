@@ -1,11 +1,9 @@
 #include "mix_images.h"
 
-#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
-#include "beta.h"
-#include "blend.h"
 #include "millrace/plugin.h"
 #include "millrace/util/centre.h"
 
@@ -13,12 +11,27 @@ namespace millrace {
 
 namespace {
 
+// Uses the logarithm because variates of a small alpha are too small for a double.
+double draw_log_gamma(Draw& draw, double alpha) {
+  if (alpha < 1) return draw_log_gamma(draw, alpha + 1) + std::log(1 - draw.uniform()) / alpha;
+  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  while (true) {
+    const double x = draw.normal(), root = 1 + c * x, v = root * root * root;
+    if (root <= 0) continue;
+    if (std::log(1 - draw.uniform()) < 0.5 * x * x + d * (1 - v + std::log(v))) return std::log(d * v);
+  }
+}
+
 void describe_rule(ParamSet<MixImages::Rule>& set) {
   set.add("chance", &MixImages::Rule::chance).range(0, 1).text("probability per batch");
   set.add("alpha", &MixImages::Rule::alpha)
       .range(0.001, 1000)
       .text("alpha of the shares' beta distribution: 1 is uniform, less favours extremes");
 }
+
+struct Box {
+  int top = 0, left = 0, height = 0, width = 0;
+};
 
 // A box that covers 1 - share of the window if it lies wholly within; its middle is drawn, and it is clipped at the edges.
 Box draw_box(Draw& draw, ImageShape window, double share) {
@@ -34,7 +47,55 @@ Box draw_box(Draw& draw, ImageShape window, double share) {
   return {top, left, height, width};
 }
 
+// image = (own * image + (256 - own) * other) / 256, rounded.
+void blend(std::uint8_t* image, const std::uint8_t* other, std::size_t bytes, int own) {
+  const auto mine = static_cast<std::uint16_t>(own), theirs = static_cast<std::uint16_t>(256 - own);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto sum = static_cast<std::uint16_t>(image[i] * mine + other[i] * theirs + 128);
+    image[i] = static_cast<std::uint8_t>(sum >> 8);
+  }
+}
+
+// Copies the box's pixels from the other image. Both images have this shape.
+void paste(std::uint8_t* image, const std::uint8_t* other, ImageShape shape, const Box& box) {
+  const auto channels = static_cast<std::size_t>(shape.channels);
+  const std::size_t stride = static_cast<std::size_t>(shape.width) * channels;
+  std::size_t at = static_cast<std::size_t>(box.top) * stride + static_cast<std::size_t>(box.left) * channels;
+  for (int row = 0; row < box.height; ++row, at += stride) {
+    std::memcpy(image + at, other + at, static_cast<std::size_t>(box.width) * channels);
+  }
+}
+
 }  // namespace
+
+void execute_records(Batch& batch) {
+  thread_local std::vector<std::uint8_t> moved;
+  const std::size_t bytes = batch.image.bytes();
+  moved.resize(bytes);
+  const int right = centred(batch.image.width, batch.window.width), down = centred(batch.image.height, batch.window.height);
+  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
+    AugmentationRecord record = batch.records[slot];
+    // From the window's first pixel to the image's.
+    record.x = static_cast<std::int16_t>(record.x - record.step_x * right);
+    record.y = static_cast<std::int16_t>(record.y - record.step_y * down);
+    std::uint8_t* const pixels = batch.change_pixels() + slot * bytes;
+    if (!record.is_identity()) {
+      apply_record(record, {pixels, batch.image}, batch.image, moved.data());
+      std::memcpy(pixels, moved.data(), bytes);
+    }
+    AugmentationRecord rest;
+    rest.x = static_cast<std::int16_t>(right);
+    rest.y = static_cast<std::int16_t>(down);
+    rest.noise = record.noise;
+    rest.noise_seed = record.noise_seed;
+    batch.records[slot] = rest;
+  }
+}
+
+double draw_beta(Draw& draw, double alpha) {
+  const double first = draw_log_gamma(draw, alpha), second = draw_log_gamma(draw, alpha);
+  return 1 / (1 + std::exp(second - first));
+}
 
 void MixImages::describe(StageDescription<Params>& d) {
   d.name("mix_images").text("Mixes the images of a batch, and their labels.");

@@ -1,12 +1,43 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include "millrace/batch.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 
 namespace millrace {
+
+// Executes each slot's record, so that all slots have the same window, in the middle; sizes stay.
+void execute_records(Batch& batch);
+
+// Calls mix(slot, partner's original pixels) for every slot with weight whose partner, `shift` further around the batch, has
+// weight too. REQUIRES: 0 < shift < batch.count.
+template <class MixSlot>
+void for_each_pair(Batch& batch, std::uint32_t shift, std::uint8_t* first, MixSlot mix) {
+  const std::size_t bytes = batch.image.bytes();
+  std::uint32_t left = batch.count;
+  // Steps of `shift` form one or several rings; in each, only the slot changed first is needed again, at the end.
+  for (std::uint32_t start = 0; left > 0; ++start) {
+    std::copy_n(batch.pixels + start * bytes, bytes, first);
+    for (std::uint32_t slot = start;; --left) {
+      const std::uint32_t partner = (slot + shift) % batch.count;
+      const bool whole = batch.weights[slot] > 0 && batch.weights[partner] > 0;
+      if (whole) mix(slot, partner, partner == start ? first : batch.pixels + partner * bytes);
+      if (partner == start) {
+        --left;
+        break;
+      }
+      slot = partner;
+    }
+  }
+}
+
+// A draw from the beta distribution with both parameters alpha, as one gamma variate's share of the sum of two (Marsaglia and
+// Tsang, "A simple method for generating gamma variables", 2000). REQUIRES: alpha > 0.
+double draw_beta(Draw& draw, double alpha);
 
 // Mixes the images of a batch with each other, and their labels by the same shares.
 //

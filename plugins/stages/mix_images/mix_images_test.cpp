@@ -7,8 +7,6 @@
 #include <cstring>
 #include <vector>
 
-#include "beta.h"
-#include "blend.h"
 #include "millrace/error.h"
 #include "millrace/util/batch_input.h"
 #include "testkit/gradient_check.h"

@@ -8,7 +8,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "boundary_f1.h"
 #include "testkit/predictions.h"
 
 namespace millrace {

@@ -1,17 +1,26 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "grad_cam.h"
+#include "millrace/backend/network.h"
 #include "millrace/batch.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"
 #include "picture_frame.h"
 
 namespace millrace {
+
+// A map of one image, (height, width).
+struct HeatMap {
+  int height = 0, width = 0;
+  std::vector<float> values;
+};
 
 // Draws where in each image a class was found: Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391), in colours over the image.
 //

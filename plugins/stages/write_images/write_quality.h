@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "image_quality.h"
 #include "millrace/batch.h"
+#include "millrace/sample.h"
 #include "millrace/stage.h"
 #include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
@@ -15,6 +15,14 @@
 #include "output_pixels.h"
 
 namespace millrace {
+
+// The channels of an image, each row by row.
+struct Planes {
+  int height = 0, width = 0;
+  std::vector<std::vector<double>> channels;
+};
+
+inline constexpr int kSimilarityWindow = 11;
 
 // Compares the pictures that a network makes with the target images: PSNR and SSIM of each, and their means over a pass.
 //

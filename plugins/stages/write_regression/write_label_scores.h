@@ -1,15 +1,44 @@
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "compared_numbers.h"
-#include "label_scores.h"
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/joint_sink.h"
 
 namespace millrace {
+
+// One label of one image.
+struct LabelScore {
+  float score = 0;  // larger is more certain; NaN is the least certain
+  bool has = false, predicted = false;
+};
+
+// Counts of images and the metrics computed from them. Undefined metrics are empty: recall of a label that no image has,
+// precision of one that is never predicted.
+struct LabelFigures {
+  std::size_t count = 0, having = 0, predicted = 0, right = 0;  // right: present and predicted
+  // The area below precision over recall, in steps: sum over distinct scores, the highest first, of precision times the gain of
+  // recall. As scikit-learn's average_precision_score.
+  std::optional<double> average_precision;
+
+  static LabelFigures of(std::span<const LabelScore> scores);
+
+  std::optional<double> precision() const { return share(right, predicted); }
+  std::optional<double> recall() const { return share(right, having); }
+  std::optional<double> f1() const { return share(2 * right, having + predicted); }
+
+ private:
+  static std::optional<double> share(std::size_t part, std::size_t of) {
+    if (of == 0) return std::nullopt;
+    return static_cast<double>(part) / static_cast<double>(of);
+  }
+};
 
 // Compares the labels that a network predicts, several an image, with those of the samples, over a whole pass, and writes the
 // results.
@@ -29,7 +58,7 @@ namespace millrace {
 //                     mean_f1 and mean_average_precision over the labels that occur (scikit-learn's macro averages count the
 //                     others as 0): also metrics of the pass, and for each label "recall.cat", precision, f1, average_precision
 //   labels.csv        for each label: images, those that have it, those predicted to have it, precision, recall, F1 and
-//                     average precision (label_scores.h). Undefined values are empty
+//                     average precision (LabelFigures). Undefined values are empty
 //   scores.csv        a row for each sample: path, and for each label 0 or 1, and its probability
 // and pictures, unless this build cannot draw:
 //   labels.png        average precision, F1, precision, recall and count of each label, as bars

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "compared_numbers_fixture.h"
-#include "scatter.h"
 
 namespace millrace {
 namespace {
@@ -32,12 +31,14 @@ TEST_F(WriteRegressionTest, SaysHowFarEachNumberIsFromItsTarget) {
   EXPECT_EQ(text_of("evaluation/figures.csv"),
             "number,count,rmse,mae,r2\r\nage,2,1.5811388300841898,1.5,-9\r\n\"height, cm\",2,0,0,1\r\n");
   std::string reported, names;
-  for (const Figure& figure : run_.figures()) reported += fmt::format("{}={:.4g}{} ", figure.name, figure.value, figure.higher_is_better ? "+" : "");
+  for (const Figure& figure : run_.figures())
+    reported += fmt::format("{}={:.4g}{} ", figure.name, figure.value, figure.higher_is_better ? "+" : "");
   EXPECT_EQ(reported,
             "rmse.age=1.581 rmse.height, cm=0 mean_rmse=0.7906 mae.age=1.5 mae.height, cm=0 mean_mae=0.75 r2.age=-9+ r2.height, "
             "cm=1+ mean_r2=-4+ ");
   for (const Figure& figure : run_.figures()) names += figure.name + " ";
-  for (const std::string& name : harness->stage().reported_figures()) EXPECT_NE(names.find(name + " "), std::string::npos) << name;
+  for (const std::string& name : harness->stage().reported_figures())
+    EXPECT_NE(names.find(name + " "), std::string::npos) << name;
   for (const char* name : {"scatter.png", "predictions.png", "mistakes.png"}) {
     EXPECT_TRUE(text_of(fmt::format("evaluation/{}", name)).starts_with("\x89PNG")) << name;
   }

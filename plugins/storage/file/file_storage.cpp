@@ -1,23 +1,230 @@
 #include "file_storage.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <new>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "millrace/error.h"
-#include "millrace/sample.h"
+#include "millrace/params.h"
+#include "millrace/plugin.h"
+#include "millrace/util/data_names.h"
 #include "millrace/util/host_memory.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
-#include "walk.h"
 
 namespace millrace {
 
 namespace {
+
+bool is_for_good(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EISDIR: return true;
+    default: return false;
+  }
+}
+
+// A network file system's server, or the program that mounts a bucket, does not respond.
+bool is_unreachable(int error) {
+  switch (error) {
+    case ETIMEDOUT:
+    case ENOTCONN:
+    case ESTALE:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EHOSTDOWN:
+    case EHOSTUNREACH:
+    case ENETDOWN:
+    case ENETUNREACH: return true;
+    default: return false;
+  }
+}
+
+// Throws the error in errno for `path`: "cannot open 'a/b': Permission denied".
+[[noreturn]] void refuse(const char* what, const std::string& path) {
+  const int error = errno;
+  std::error_code no_link;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
+  if (error == ENOENT && !no_link)
+    fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", line_text(path), line_text(target.string()));
+  const ErrorKind kind = is_for_good(error)      ? ErrorKind::data
+                         : is_unreachable(error) ? ErrorKind::unreachable
+                                                 : ErrorKind::storage;
+  fail(kind, "cannot {} '{}': {}", what, line_text(path), std::strerror(error));
+}
+
+// The same; for a missing path it also names the missing part and similar names. A dangling link counts as existing.
+[[noreturn]] void refuse_path(const char* what, const std::string& path) {
+  if (errno != ENOENT) refuse(what, path);
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const char* const home = path.starts_with("~/") ? std::getenv("HOME") : nullptr;  // NOLINT(concurrency-mt-unsafe)
+  if (home != nullptr) {
+    fail(ErrorKind::data, "'{}' does not exist: ~ is your home for a shell alone; write '{}{}', or ${{env.HOME}}{}",
+         line_text(path), home, line_text(path.substr(1)), line_text(path.substr(1)));
+  }
+  fs::path parent = fs::absolute(path, ignored).lexically_normal();
+  std::string missing;
+  while (parent.has_relative_path() && !fs::exists(parent, ignored)) {
+    if (fs::is_symlink(parent, ignored)) refuse(what, parent.string());
+    if (parent.has_filename()) missing = parent.filename().string();
+    parent = parent.parent_path();
+  }
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(parent, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    names.push_back(entry->path().filename().string());
+  }
+  const auto nearest = nearest_name(missing, names);
+  fail(ErrorKind::data, "'{}' does not exist: there is no '{}' in '{}'{}", line_text(path), line_text(missing),
+       line_text(parent.string()), nearest ? fmt::format(", but a '{}'", line_text(*nearest)) : "");
+}
+
+std::string version_of(const struct stat& status) {
+  const std::int64_t nanoseconds = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return fmt::format("{:x}-{:x}", nanoseconds, status.st_size);
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+// Finds the files below a folder, in the order of whole paths.
+class Walk {
+ public:
+  Walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
+       const std::function<void(Storage::Object)>& found)
+      : path_(root), leaves_out_(leaves_out), found_(found) {
+    while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+    root_ = path_ == "/" ? 1 : path_.size() + 1;
+  }
+
+  // Walks path_ and the folders below it; false if nothing was found.
+  bool folder() {
+    const std::vector<Entry> entries = scan();
+    const bool has_hidden = has_hidden_;  // saved: subfolders set their own
+    const std::size_t length = path_.size();
+    for (const Entry& entry : entries) {
+      if (path_.back() != '/') path_ += '/';
+      path_.append(entry.name, 0, entry.name.size() - (entry.is_folder ? 1 : 0));
+      const std::string name = path_.substr(root_);
+      if (leaves_out_(name)) {
+        // not opened either
+      } else if (!entry.is_folder) {
+        found_({name, entry.bytes, entry.version, entry.is_dangling});
+      } else if (!folder()) {
+        found_({name + '/', 0, {}, false, has_hidden_});
+      }
+      path_.resize(length);
+    }
+    parents_.pop_back();
+    has_hidden_ = has_hidden;
+    return !entries.empty();
+  }
+
+ private:
+  struct Entry {
+    std::string name;  // a folder's name ends in '/', which gives the order of whole paths
+    bool is_folder = false;
+    std::uint64_t bytes = 0;
+    std::string version;
+    bool is_dangling = false;
+  };
+  struct Parent {
+    dev_t device;
+    ino_t inode;
+    std::size_t length;  // length of its path
+  };
+
+  Folder enter() {
+    Folder folder(opendir(path_.c_str()));
+    struct stat status {};
+    if (!folder && errno == ENOTDIR) {
+      const std::string remedy = remedy_for(path_);
+      fail(ErrorKind::data, "'{}' is not a folder{}{}", line_text(path_), remedy.empty() ? "" : ", but ", remedy);
+    }
+    if (!folder) refuse_path("open folder", path_);
+    if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
+    for (const Parent& parent : parents_) {
+      if (parent.device != status.st_dev || parent.inode != status.st_ino) continue;
+      fail(ErrorKind::data, "folder '{}' is '{}' again: a link leads back", line_text(path_),
+           line_text(path_.substr(0, parent.length)));
+    }
+    parents_.push_back({status.st_dev, status.st_ino, path_.size()});
+    return folder;
+  }
+
+  // Files and folders in path_, sorted.
+  std::vector<Entry> scan() {
+    const Folder folder = enter();
+    std::vector<Entry> result;
+    has_hidden_ = false;
+    errno = 0;
+    while (const dirent* entry = readdir(folder.get())) {
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (name.front() == '.' || is_system_folder(name)) {
+        has_hidden_ = true;
+        continue;
+      }
+      struct stat status {};
+      if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) {
+        if (errno != ENOENT && errno != ELOOP) refuse("look at", path_ + '/' + entry->d_name);
+        result.push_back({entry->d_name, false, 0, {}, true});
+      } else if (S_ISDIR(status.st_mode)) {
+        result.push_back({std::string(entry->d_name) + '/', true, 0, {}, false});
+      } else if (S_ISREG(status.st_mode)) {
+        result.push_back({entry->d_name, false, static_cast<std::uint64_t>(status.st_size), version_of(status), false});
+      }
+      errno = 0;
+    }
+    if (errno != 0) refuse("list folder", path_);
+    std::sort(result.begin(), result.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return result;
+  }
+
+  std::string path_;
+  std::size_t root_;  // offset in path_ of names below the root
+  const std::function<bool(std::string_view)>& leaves_out_;
+  const std::function<void(Storage::Object)>& found_;
+  bool has_hidden_ = false;  // in the last folder scanned
+  std::vector<Parent> parents_;
+};
+
+// The path in a URL, copied only if it has escapes: valid as long as the URL and `decoded`, which holds such a copy.
+const char* path_of(const std::string& url, std::string& decoded) {
+  if (url.empty()) fail(ErrorKind::usage, "an empty text names no file");
+  if (url.find('\0') != url.npos) fail(ErrorKind::usage, "'{}' has a zero byte in it", url.c_str());
+  if (url.starts_with("file://")) {
+    constexpr std::size_t kScheme = 7;
+    const bool is_plain = url.find('%') == url.npos && url.size() > kScheme && url[kScheme] == '/';
+    if (is_plain) return url.c_str() + kScheme;  // avoids an allocation per sample
+    decoded = file_url_path(url);
+    return decoded.c_str();
+  }
+  if (url_scheme(url) != "file") fail(ErrorKind::usage, "'{}' does not name a file", url);
+  return url.c_str();
+}
 
 void require_file(const struct stat& status, const char* path) {
   if (S_ISREG(status.st_mode)) return;
@@ -90,7 +297,7 @@ void FileStorage::list(const std::string& url, const std::function<void(Object)>
 void FileStorage::list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
                                const std::function<void(Object)>& found) {
   std::string decoded;
-  walk(path_of(url, decoded), leaves_out, found);
+  Walk(path_of(url, decoded), leaves_out, found).folder();
 }
 
 Storage::Object FileStorage::stat(const std::string& url) {
@@ -162,3 +369,8 @@ bool FileStorage::is_empty(const std::string& url) {
 }
 
 }  // namespace millrace
+
+MILLRACE_PLUGIN("storage_file", "1.0", "Files of this machine.") {
+  registry.add(
+      millrace::StorageType{{"file", "local files: a path, or file:///path"}, std::make_shared<millrace::FileStorage>()});
+}

@@ -1,6 +1,7 @@
 // HTTP requests with redirects, checks and retries.
 #pragma once
 
+#include <web/environment.h>
 #include <web/http.h>
 #include <web/retry.h>
 
@@ -10,9 +11,15 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "settings.h"
 
 namespace millrace::http {
+
+struct Settings {
+  web::RetryPolicy retry;            // MILLRACE_HTTP_ATTEMPTS; MILLRACE_HTTP_TIMEOUT: the deadline, in seconds
+  web::Milliseconds connect{5'000};  // MILLRACE_HTTP_CONNECT_TIMEOUT, seconds
+  web::Milliseconds stall{20'000};   // MILLRACE_HTTP_STALL_TIMEOUT, seconds below 1 kB/s until an attempt is abandoned
+  std::string authorities;           // CURL_CA_BUNDLE, SSL_CERT_FILE: a file of certificates; empty: the system's
+};
 
 // An error that retries cannot fix. Tasks throw this, or Error(storage) to make the client retry.
 struct Refusal {

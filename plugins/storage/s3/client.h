@@ -44,7 +44,7 @@ class Client {
   Part read(const std::string& url, std::uint64_t offset, std::size_t size, const std::string& etag, const Room& room,
             const std::stop_token& stop = {});
 
-  // Writing (client_write.cpp). Servers compare each body with the signed SHA-256. A refusal with ErrorKind::data is not retried.
+  // Writing. Servers compare each body with the signed SHA-256. A refusal with ErrorKind::data is not retried.
   // ETags are without quotes.
   using Bytes = std::span<const std::uint8_t>;
   void put(const std::string& url, Bytes bytes);
