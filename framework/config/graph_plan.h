@@ -11,9 +11,6 @@ namespace millrace {
 // Checks [name] and everything below it. Mistakes go to `errors`; the plan is complete only if there are none.
 GraphPlan plan_graph(const Member& graph, const Registry& registry, Diagnostics& errors);
 
-// Finds the edges of plan.stages by the rule in plan.h. `from[i]`: the key in stage i's table, or null.
-void connect(GraphPlan& plan, const std::vector<const Value*>& from, const Registry& registry, Diagnostics& errors);
-
 // The file or folder in the stage's key, written or by default; "": none.
 std::string place_in(const StagePlan& stage, const char* key);
 
