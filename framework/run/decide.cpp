@@ -9,10 +9,6 @@
 namespace millrace {
 namespace {
 
-using namespace action;
-using Phase = RunState::Phase;
-using Part = RunState::Part;
-
 bool is_better(const MetricWatch& watch, double value, bool higher_is_better, const Threshold& threshold) {
   if (!watch.best || !std::isfinite(value)) return std::isfinite(value);
   const double least = threshold.least * (threshold.is_relative ? std::abs(*watch.best) : 1);
@@ -31,6 +27,9 @@ std::string key_of(const char* rule, const std::optional<FigurePlan>& plan) { re
 constexpr const char *kStopKey = "stop.figure", *kPlateauKey = "plateau.figure", *kOldBestKey = "checkpoint.best";
 
 class Decider {
+  using Phase = RunState::Phase;
+  using Part = RunState::Part;
+
  public:
   Decider(const RunRules& rules, RunState state) : rules_(rules), s_(std::move(state)) {}
   Decision decision() { return {std::move(s_), std::move(actions_)}; }
@@ -124,15 +123,15 @@ void Decider::take_stops() {
     std::optional<RequestEvent> request = take(RequestKind::stop);
     if (!request) return;
     if (!s_.stop || request->signal != 0) s_.stop.swap(request);
-    if (request) act(Complete{*request, request->text});
+    if (request) act(action::Complete{*request, request->text});
   }
 }
 
 void Decider::set_rates() {
   while (std::optional<RequestEvent> request = take(RequestKind::rate_factor)) {
     s_.rate = request->factor;
-    act(SetRate{s_.rate});
-    act(Complete{std::move(*request), {}});
+    act(action::SetRate{s_.rate});
+    act(action::Complete{std::move(*request), {}});
   }
 }
 
@@ -146,10 +145,10 @@ void Decider::on(event::Requested& event) {
   if (!s_.stop) return;
   const bool runs_other = s_.phase == Phase::trying || s_.phase == Phase::passes;
   if (s_.phase == Phase::steps) {
-    act(StopGraph{0});
+    act(action::StopGraph{0});
     s_.phase = Phase::draining;
   } else if (runs_other && s_.breaks_off(rules_) && !s_.was_stopped) {
-    act(StopGraph{*s_.running});
+    act(action::StopGraph{*s_.running});
     s_.was_stopped = true;
   }
 }
@@ -159,7 +158,7 @@ void Decider::on(event::Requested& event) {
 bool Decider::ask_to_stop(std::string why) {
   if (s_.has_asked || !decides()) return false;
   s_.has_asked = true;
-  act(Ask{{.kind = RequestKind::stop, .by = kStopRule, .text = std::move(why)}});
+  act(action::Ask{{.kind = RequestKind::stop, .by = kStopRule, .text = std::move(why)}});
   return true;
 }
 
@@ -172,24 +171,25 @@ void Decider::on(const event::Ticked& event) {
 void Decider::on(const event::Signal& event) {
   if (s_.has_signal || has_ended()) return;
   s_.has_signal = true;
-  act(Ask{{.by = fmt::format("signal {}", event.signal), .signal = event.signal, .text = {}}});
+  act(action::Ask{{.by = fmt::format("signal {}", event.signal), .signal = event.signal, .text = {}}});
 }
 
 // A run that stops saves a checkpoint anyway.
 void Decider::on(const event::CheckpointDue& event) {
-  if (s_.phase == Phase::steps) act(Ask{{.kind = RequestKind::checkpoint, .by = event.by, .text = {}}});
+  if (s_.phase == Phase::steps) act(action::Ask{{.kind = RequestKind::checkpoint, .by = event.by, .text = {}}});
 }
 
 void Decider::on(const event::CaughtUp&) {
   s_.held_by.clear();
-  act(OpenGate{});
+  act(action::OpenGate{});
 }
 
 void Decider::on(const event::Failed& event) {
   const bool in_pass = s_.phase == Phase::passes || s_.phase == Phase::measuring || s_.phase == Phase::placing;
   // Training survives a mistake in another graph. Of several processes each fails with its own error, and none waits for others.
-  if (rules_.trains && in_pass && rules_.is_alone && done() != s_.begun_with && !event.saves_nothing) act(RescueWeights{});
-  act(Fail{});
+  if (rules_.trains && in_pass && rules_.is_alone && done() != s_.begun_with && !event.saves_nothing)
+    act(action::RescueWeights{});
+  act(action::Fail{});
   s_.phase = Phase::ended;
 }
 
@@ -198,7 +198,7 @@ void Decider::on(const event::Failed& event) {
 void Decider::on(const event::Began&) {
   take_stops();
   if (!rules_.trains) return begin_passes({0});
-  if (s_.rate != 1) act(SetRate{s_.rate});
+  if (s_.rate != 1) act(action::SetRate{s_.rate});
   set_rates();
   ask_if_impatient(Phase::beginning);
 }
@@ -226,7 +226,7 @@ void Decider::try_next() {
     s_.phase = Phase::trying;
     s_.running = graph;
     s_.was_stopped = false;
-    return act(TryGraph{graph});
+    return act(action::TryGraph{graph});
   }
   begin_owed();
 }
@@ -237,7 +237,7 @@ void Decider::begin_owed() {
   if (s_.stop || (s_.left.empty() && !s_.owes_again && !s_.epoch_is_over)) return start_or_end();
   if (!s_.epoch_is_over) return begin_passes(s_.left);
   s_.phase = Phase::settling;
-  act(Settle{.ends_epoch = true});
+  act(action::Settle{.ends_epoch = true});
 }
 
 void Decider::start_or_end() {
@@ -247,7 +247,7 @@ void Decider::start_or_end() {
   s_.phase = Phase::steps;
   set_rates();
   set_horizon();
-  act(StartTraining{});
+  act(action::StartTraining{});
 }
 
 // ---- The main graph ----
@@ -259,7 +259,7 @@ void Decider::set_horizon() {
   for (const auto& [request, from] : s_.waiting) {
     step = std::min(step, request.kind == RequestKind::stop ? from : std::max(from, done() + 1));
   }
-  act(SetHorizon{std::min(step, rules_.end)});
+  act(action::SetHorizon{std::min(step, rules_.end)});
 }
 
 // True if the boundary has not been processed yet.
@@ -275,7 +275,7 @@ void Decider::on(const event::Reached& event) {
   take_stops();
   set_rates();
   if (is_at_boundary()) return begin_boundary();
-  if (s_.stop) act(StopGraph{0});
+  if (s_.stop) act(action::StopGraph{0});
   if (s_.stop || done() >= rules_.end) {
     s_.phase = Phase::draining;
   } else {
@@ -291,19 +291,19 @@ void Decider::on(const event::Drained& event) {
     return after_drained();
   }
   const bool is_broken_off = s_.breaks_off(rules_);  // all processes have agreed on it before the graph was drained
-  if (s_.phase == Phase::trying) return is_broken_off ? try_next() : act(EndTry{event.graph});
+  if (s_.phase == Phase::trying) return is_broken_off ? try_next() : act(action::EndTry{event.graph});
   if (is_broken_off) {
     s_.left.push_back(event.graph);
     return next_pass();
   }
   s_.phase = Phase::measuring;
-  act(MeasurePass{event.graph, s_.best_in_place});
+  act(action::MeasurePass{event.graph, s_.best_in_place});
 }
 
 void Decider::after_drained() {
   take_stops();
   if (is_at_boundary()) return begin_boundary();
-  act(FinishTraining{});
+  act(action::FinishTraining{});
   s_.stop ? begin_close() : end();
 }
 
@@ -312,14 +312,14 @@ void Decider::after_drained() {
 void Decider::begin_boundary() {
   s_.part = Part::boundary;
   s_.phase = Phase::settling;
-  act(Settle{.ends_epoch = rules_.ends_epoch(done())});
+  act(action::Settle{.ends_epoch = rules_.ends_epoch(done())});
 }
 
 void Decider::on(const event::Settled& event) {
   const bool ended_epoch = s_.part == Part::owed || (s_.part == Part::boundary && rules_.ends_epoch(done()));
   if (ended_epoch) observe(rules_.graph, event.metrics);
-  if (s_.part == Part::boundary && rules_.compare_every > 0 && done() % rules_.compare_every == 0) act(CompareWeights{});
-  act(Flush{});
+  if (s_.part == Part::boundary && rules_.compare_every > 0 && done() % rules_.compare_every == 0) act(action::CompareWeights{});
+  act(action::Flush{});
   if (s_.part == Part::close) return close_passes();
   while (std::optional<RequestEvent> request = s_.part == Part::boundary ? take(RequestKind::validate) : std::nullopt) {
     s_.validating.push_back(std::move(*request));
@@ -361,7 +361,7 @@ void Decider::next_pass() {
     s_.phase = Phase::passes;
     s_.running = graph;
     s_.was_stopped = false;
-    return act(RunPass{graph, graph != 0 && s_.best_in_place == 0});
+    return act(action::RunPass{graph, graph != 0 && s_.best_in_place == 0});
   }
   passes_are_over();
 }
@@ -383,7 +383,7 @@ void Decider::observe(const std::string& graph, const std::vector<Figure>& metri
 
 void Decider::passes_are_over() {
   if (!rules_.trains) {
-    act(FinishTraining{});
+    act(action::FinishTraining{});
     return end();
   }
   if (s_.is_closing) {
@@ -407,9 +407,9 @@ void Decider::passes_are_over() {
 void Decider::answer_validations() {
   for (RequestEvent& request : s_.validating) {
     if (rules_.others.empty() || s_.stop) {
-      act(Refuse{std::move(request), s_.stop ? "the run was stopped first" : "the pipeline has no other graph"});
+      act(action::Refuse{std::move(request), s_.stop ? "the run was stopped first" : "the pipeline has no other graph"});
     } else {
-      act(Complete{std::move(request), {}});
+      act(action::Complete{std::move(request), {}});
     }
   }
   s_.validating.clear();
@@ -419,14 +419,14 @@ void Decider::answer_validations() {
 
 void Decider::agree() {
   s_.phase = Phase::agreeing;
-  act(Agree{std::exchange(s_.has_improved, false), goes_on() && is_flat()});
+  act(action::Agree{std::exchange(s_.has_improved, false), goes_on() && is_flat()});
 }
 
 void Decider::on(const event::Verdict& event) {
   if (event.is_flat) lower_rate();
   s_.is_best = event.is_best;
   if (rules_.exports_best && !rules_.writes_checkpoints) {  // else they are exported from checkpoints
-    s_.is_best ? act(SaveBest{}) : act(RetryBest{});
+    s_.is_best ? act(action::SaveBest{}) : act(action::RetryBest{});
   }
   begin_closing_passes();
 }
@@ -436,10 +436,10 @@ void Decider::lower_rate() {
   const double factor = std::max(s_.rate * rules_.plateau.factor, rules_.plateau.min_factor);
   if (factor < s_.rate) {
     s_.rate = factor;
-    act(SetRate{factor});
+    act(action::SetRate{factor});
     if (decides()) {
-      act(Complete{{.kind = RequestKind::rate_factor, .by = kPlateauRule, .factor = factor, .text = {}},
-                   s_.plateau.text(*rules_.plateau.figure, rules_.plateau.threshold)});
+      act(action::Complete{{.kind = RequestKind::rate_factor, .by = kPlateauRule, .factor = factor, .text = {}},
+                           s_.plateau.text(*rules_.plateau.figure, rules_.plateau.threshold)});
     }
   }
   s_.plateau.passes = 0;
@@ -460,7 +460,7 @@ void Decider::begin_closing_passes() {
   s_.left_before = std::exchange(s_.left, {});
   const bool knows_better = rules_.is_first && s_.has_best() && rules_.keeps_best() && s_.best_at != done();
   s_.phase = Phase::placing;
-  act(PutBest{knows_better ? std::optional(best_so_far(rules_, s_)) : std::nullopt});
+  act(action::PutBest{knows_better ? std::optional(best_so_far(rules_, s_)) : std::nullopt});
 }
 
 void Decider::on(const event::BestInPlace& event) {
@@ -477,7 +477,7 @@ void Decider::on(const event::BestInPlace& event) {
 void Decider::save_all() {
   if (s_.part == Part::close) {
     if (s_.stop) {  // another one has come meanwhile
-      act(Complete{*s_.ending, s_.ending->text});
+      act(action::Complete{*s_.ending, s_.ending->text});
     } else {
       s_.stop = s_.ending;
     }
@@ -488,7 +488,7 @@ void Decider::save_all() {
     return s_.is_best || s_.is_over ? checkpoint(s_.is_best || s_.best_at == done()) : last();
   }
   while (std::optional<RequestEvent> request = take(RequestKind::save)) {
-    act(SaveWeights{std::move(*request)});
+    act(action::SaveWeights{std::move(*request)});
   }
   checkpoint(s_.is_best);
 }
@@ -497,21 +497,21 @@ void Decider::checkpoint(bool is_best) {
   while (std::optional<RequestEvent> request = take(RequestKind::checkpoint)) s_.checkpointing.push_back(std::move(*request));
   if (!rules_.writes_checkpoints) {
     for (RequestEvent& request : std::exchange(s_.checkpointing, {}))
-      act(Refuse{std::move(request), "the run writes no checkpoints"});
+      act(action::Refuse{std::move(request), "the run writes no checkpoints"});
     return after_checkpoint();
   }
   const bool must_be = is_best || s_.stop || done() == rules_.end || !s_.checkpointing.empty();
   const bool is_due = must_be || rules_.checkpoint.due(done(), rules_.steps_per_epoch, rules_.end);
   if (is_best || (is_due && s_.checkpointed != done())) {
     s_.phase = Phase::saving;
-    return act(Checkpoint{is_best, !must_be});
+    return act(action::Checkpoint{is_best, !must_be});
   }
   on(event::CheckpointMade{.was_left_out = true});
 }
 
 void Decider::on(const event::CheckpointMade& event) {
   if (!event.was_left_out) s_.checkpointed = done();
-  for (RequestEvent& request : std::exchange(s_.checkpointing, {})) act(Complete{std::move(request), {}});
+  for (RequestEvent& request : std::exchange(s_.checkpointing, {})) act(action::Complete{std::move(request), {}});
   after_checkpoint();
 }
 
@@ -529,11 +529,11 @@ void Decider::end_boundary() {
   if (s_.is_drained) return after_drained();
   if (s_.stop || done() >= rules_.end) {
     s_.phase = Phase::draining;
-    return act(StopGraph{0});
+    return act(action::StopGraph{0});
   }
   s_.phase = Phase::steps;
   set_rates();
-  act(GoOn{});
+  act(action::GoOn{});
   set_horizon();
 }
 
@@ -546,7 +546,7 @@ void Decider::begin_close() {
   s_.part = Part::close;
   if (done() == rules_.first) return close_passes();
   s_.phase = Phase::settling;
-  act(Settle{});
+  act(action::Settle{});
 }
 
 // Another stop request interrupts these passes.
@@ -571,21 +571,21 @@ void Decider::answer(RequestEvent request) {
   const bool is_done =
       (request.kind == RequestKind::stop && s_.stop) || (request.kind == RequestKind::checkpoint && s_.checkpointed == done());
   if (is_done) {
-    act(Complete{std::move(request), {}});
+    act(action::Complete{std::move(request), {}});
   } else {
-    act(Refuse{std::move(request), "the run was over"});
+    act(action::Refuse{std::move(request), "the run was over"});
   }
 }
 
 void Decider::end() {
   s_.phase = Phase::ended;
   if (s_.stop) {
-    act(Complete{*s_.stop, s_.stop->text});
+    act(action::Complete{*s_.stop, s_.stop->text});
   } else if (rules_.is_shortened && done() == rules_.end) {
-    act(Complete{{.kind = RequestKind::stop, .by = kStopRule, .text = {}}, "stop.max_steps"});
+    act(action::Complete{{.kind = RequestKind::stop, .by = kStopRule, .text = {}}, "stop.max_steps"});
   }
   for (auto& [request, from] : std::exchange(s_.waiting, {})) answer(std::move(request));
-  act(End{});
+  act(action::End{});
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
 constexpr int kMostReportedDetails = 4 * static_cast<int>(kMostReportedClasses);  // of sinks; of more, those asked for alone
-constexpr auto kLook = std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
+constexpr auto kReportPeriod =
+    std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
 
 // Whether the resumed run has the loss of its checkpoint: --allow-change allows another one, whose sums are no part of these.
 bool has_loss_of_checkpoint(const PreparedRun& run) {
@@ -168,7 +169,7 @@ GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch,
   const EpochSums& epochs = run_.found().epochs;
   WaitedTime waited;
   std::uint64_t there = 0;
-  while (reported_ && (there = epochs.await(graph, epoch, steps, kLook)) < steps && !progress_.is_drained) {
+  while (reported_ && (there = epochs.await(graph, epoch, steps, kReportPeriod)) < steps && !progress_.is_drained) {
     if (waited.look() <= patience) continue;
     run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others", graph,
                                 there, steps, epoch + 1, patience));
@@ -198,7 +199,7 @@ void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::
   const auto await_here = [&] {
     WaitedTime waited;
     const EpochSums& epochs = run_.found().epochs;
-    while (epochs.await(graph, epoch, steps, kLook) < steps && waited.look() < run_.options().report_patience) continue;
+    while (epochs.await(graph, epoch, steps, kReportPeriod) < steps && waited.look() < run_.options().report_patience) continue;
   };
   const bool is_first = run_.options().is_first();
   if (!is_first) await_here();                 // then its reports are on their way

@@ -53,11 +53,11 @@ void look_at_images(PreparedRun& run) {
 }
 
 template <class... F>
-struct Overloaded : F... {
+struct ActionTable : F... {
   using F::operator()...;
 };
 template <class... F>
-Overloaded(F...) -> Overloaded<F...>;
+ActionTable(F...) -> ActionTable<F...>;
 
 constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the first epoch
 
@@ -510,7 +510,7 @@ void Runner::execute(Action& action) {
   Requests& requests = prepared_.audience.requests();
   const std::uint64_t done = state_.done;
   std::visit(
-      Overloaded{
+      ActionTable{
           [&](const action::TryGraph& each) { try_graph(each); },
           [&](const action::EndTry& each) { end_try(each); },
           [&](const action::StartTraining&) { start_training(); },
