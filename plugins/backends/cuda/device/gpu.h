@@ -44,7 +44,7 @@ class Gpu {
   void admitted_to(int other_device);  // records that this device can access its memory
   bool reaches(const void* memory);
 
-  // Created with the first plan (cuda_machine_plans.cpp), which loads the libraries.
+  // Created with the first plan (library_plans.cpp), which loads the libraries.
   std::shared_ptr<DeviceLibraries> libraries();
 
  private:
