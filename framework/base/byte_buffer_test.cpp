@@ -24,7 +24,7 @@ TEST(ByteBuffer, RefusesASizeWhoseCapacityWouldWrap) {
   ByteBuffer buffer;
   std::memset(buffer.resize(100), 7, 100);
   const std::size_t most = std::numeric_limits<std::size_t>::max();
-  for (const std::size_t size : {ByteBuffer::kMost + 1, most / 2, most - (most >> 3U) + 1, most - 63, most}) {
+  for (const std::size_t size : {ByteBuffer::kMax + 1, most / 2, most - (most >> 3U) + 1, most - 63, most}) {
     try {
       buffer.resize(size);
       ADD_FAILURE() << size << " bytes in " << buffer.capacity();

@@ -22,7 +22,7 @@ void Course::smooth(std::uint64_t step, double value) {
 }
 
 void Course::add(std::uint64_t step, double value) {
-  if (points_.size() == kMost && points_.back().values == stride_) halve();
+  if (points_.size() == kMax && points_.back().values == stride_) halve();
   if (points_.empty() || points_.back().values == stride_) points_.emplace_back();
   Point& point = points_.back();
   changed_ = std::min(changed_, points_.size() - 1);
@@ -39,7 +39,7 @@ void Course::add(std::uint64_t step, double value) {
 }
 
 void Course::halve() {
-  for (std::size_t i = 0; i < kMost / 2; ++i) {
+  for (std::size_t i = 0; i < kMax / 2; ++i) {
     Point joined = points_[2 * i];
     const Point& next = points_[2 * i + 1];
     if (next.finite > 0) {
@@ -53,7 +53,7 @@ void Course::halve() {
     joined.smooth = next.smooth;
     points_[i] = joined;
   }
-  points_.resize(kMost / 2);
+  points_.resize(kMax / 2);
   stride_ *= 2;
   changed_ = 0;
 }

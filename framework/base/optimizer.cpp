@@ -50,7 +50,7 @@ std::vector<MemoryUse> uses_of_update(const UpdateArguments& at) {
   Uses uses;
   const std::int64_t elements = at.packs * kUpdatePack;
   uses.read(at.value, elements).write(at.value, elements).read(at.gradient, elements).write(at.bf16, elements);
-  for (int s = 0; s < kMostStates; ++s) {
+  for (int s = 0; s < kMaxStates; ++s) {
     uses.read(at.states[s], numbers_in(at, s));
     if (at.shapes[s] == StateShape::element) uses.write(at.states[s], elements);
   }
@@ -77,7 +77,7 @@ std::vector<MemoryUse> uses_of_directions(const UpdateArguments& at) {
   Uses uses;
   const std::int64_t elements = at.packs * kUpdatePack;
   uses.read(at.value, elements).read(at.gradient, elements).read(at.segments, at.segment_count).read(at.scale, 1);
-  for (int s = 0; s < kMostStates; ++s) uses.read(at.states[s], numbers_in(at, s));
+  for (int s = 0; s < kMaxStates; ++s) uses.read(at.states[s], numbers_in(at, s));
   return uses.write(at.partial_squares, at.chunks).take();
 }
 

@@ -75,7 +75,7 @@ int find_port(const StageSite& site, std::string_view key, const Layer& layer, s
 // Suggestions for an unknown layer name: the layers of the block with this name, or the layers with this name in blocks, as
 // "relu2" may exist in each block; else the nearest name.
 std::string layers_instead(const Network& network, std::string_view name) {
-  constexpr std::size_t kMostNamed = 10;
+  constexpr std::size_t kMaxNamed = 10;
   const std::string block = std::string(name) + '.', inner = '.' + std::string(name);
   std::vector<std::string> meant, names;
   for (const Layer& layer : network.layers) {
@@ -87,9 +87,9 @@ std::string layers_instead(const Network& network, std::string_view name) {
     return near ? fmt::format("; nearest is '{}'", *near) : fmt::format("; `pipeline-inspect {}` lists its layers", network.name);
   }
   const std::size_t all = meant.size();
-  if (all > kMostNamed) meant.erase(meant.begin(), meant.end() - kMostNamed);  // layers near the end are the likeliest
+  if (all > kMaxNamed) meant.erase(meant.begin(), meant.end() - kMaxNamed);  // layers near the end are the likeliest
   return fmt::format("; name one: '{}'{}", fmt::join(meant, "', '"),
-                     all > kMostNamed ? fmt::format(", or one of the {} before them", all - kMostNamed) : "");
+                     all > kMaxNamed ? fmt::format(", or one of the {} before them", all - kMaxNamed) : "");
 }
 
 }  // namespace

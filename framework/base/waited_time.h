@@ -6,18 +6,18 @@
 
 namespace millrace {
 
-// A paused machine, container or process must not cause a timeout, since everything it waits for was paused too. So at most kMost
+// A paused machine, container or process must not cause a timeout, since everything it waits for was paused too. So at most kMax
 // of the time between two polls counts.
 class WaitedTime {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr double kMost = 0.5;  // seconds
+  static constexpr double kMax = 0.5;  // seconds
 
   explicit WaitedTime(Clock::time_point now = Clock::now()) : looked_(now) {}
 
   // Seconds since construction or restart. Call it several times a second.
   double look(Clock::time_point now = Clock::now()) {
-    seconds_ += std::min(std::chrono::duration<double>(now - looked_).count(), kMost);
+    seconds_ += std::min(std::chrono::duration<double>(now - looked_).count(), kMax);
     looked_ = now;
     return seconds_;
   }

@@ -21,7 +21,7 @@ void BatchHashes::add(std::uint64_t step, const SavedState::BatchHash& hash) {
   constexpr std::size_t kAhead = 64;  // batches that may be read ahead (`buffers` of batch)
   const Lock lock(mutex_);
   hashes_[step] = hash;
-  while (hashes_.size() > kMost + kAhead) hashes_.erase(hashes_.begin());
+  while (hashes_.size() > kMax + kAhead) hashes_.erase(hashes_.begin());
 }
 
 void BatchHashes::restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes) {
@@ -32,7 +32,7 @@ void BatchHashes::restore(std::uint64_t done, const std::vector<SavedState::Batc
 std::vector<SavedState::BatchHash> BatchHashes::last(std::uint64_t done) const {
   const Lock lock(mutex_);
   std::vector<SavedState::BatchHash> found;
-  while (found.size() < std::min<std::uint64_t>(kMost, done)) {
+  while (found.size() < std::min<std::uint64_t>(kMax, done)) {
     const auto hash = hashes_.find(done - found.size() - 1);
     if (hash == hashes_.end()) break;
     found.push_back(hash->second);

@@ -20,11 +20,11 @@ SavedState::BatchHash hash_of(const Batch& batch);
 // The hashes of the newest steps. Thread-safe.
 class BatchHashes {
  public:
-  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMax = 64;
 
   void add(std::uint64_t step, const SavedState::BatchHash& hash);  // in any order, and before the step is done
   void restore(std::uint64_t done, const std::vector<SavedState::BatchHash>& hashes);  // hashes of steps before `done`
-  // Hashes of the steps before `done`, the newest last: the longest sequence without a gap, at most kMost.
+  // Hashes of the steps before `done`, the newest last: the longest sequence without a gap, at most kMax.
   std::vector<SavedState::BatchHash> last(std::uint64_t done) const;
 
  private:

@@ -57,8 +57,8 @@ TEST(BatchHashes, KeepTheNewestInWhateverOrderTheyCome) {
   BatchHashes hashes;
   for (std::uint64_t step = 0; step < 200; ++step) hashes.add(step ^ 1U, {step ^ 1U, 7});
   const auto last = hashes.last(180);  // the others were read ahead
-  ASSERT_EQ(last.size(), BatchHashes::kMost);
-  EXPECT_EQ(last.front(), (SavedState::BatchHash{180 - BatchHashes::kMost, 7}));
+  ASSERT_EQ(last.size(), BatchHashes::kMax);
+  EXPECT_EQ(last.front(), (SavedState::BatchHash{180 - BatchHashes::kMax, 7}));
   EXPECT_EQ(last.back(), (SavedState::BatchHash{179, 7}));
   EXPECT_TRUE(hashes.last(0).empty());
 }

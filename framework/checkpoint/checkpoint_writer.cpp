@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostFailures = 3;  // after which only one attempt in eight is made
+constexpr int kMaxFailures = 3;  // after which only one attempt in eight is made
 
 CheckpointWriter::Clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<CheckpointWriter::Clock::duration>(std::chrono::duration<double>(seconds));
@@ -79,13 +79,13 @@ bool CheckpointWriter::is_time() {
   if (setting_.seconds <= 0 || Clock::now() < next_) return false;
   const std::lock_guard lock(mutex_);
   if (job_) return false;
-  next_ = Clock::now() + as_duration(setting_.seconds) * (1 << std::min(failures_, kMostFailures));
+  next_ = Clock::now() + as_duration(setting_.seconds) * (1 << std::min(failures_, kMaxFailures));
   return true;
 }
 
 bool CheckpointWriter::backs_off() {
   const std::lock_guard lock(mutex_);
-  if (left_out_ < (1 << std::min(failures_, kMostFailures)) - 1) return ++left_out_ > 0;
+  if (left_out_ < (1 << std::min(failures_, kMaxFailures)) - 1) return ++left_out_ > 0;
   left_out_ = 0;
   return false;
 }

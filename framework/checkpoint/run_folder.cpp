@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
-constexpr std::size_t kMostDigits = 9;                             // in the number
+constexpr std::size_t kMaxDigits = 9;                             // in the number
 
 constexpr const char* kLatest = "latest";  // next to the runs of a name
 
@@ -40,7 +40,7 @@ std::optional<RunName> read_run_name(std::string_view name) {
   RunName read{std::string(time)};
   if (name == time) return read;
   const std::string_view number = name.substr(time.size() + 1);
-  const bool is_number = !number.empty() && number.size() <= kMostDigits && std::ranges::all_of(number, is_digit_of_date);
+  const bool is_number = !number.empty() && number.size() <= kMaxDigits && std::ranges::all_of(number, is_digit_of_date);
   if (!is_number) return std::nullopt;
   read.number = std::stoull(std::string(number));
   if (read.number < 2 || read.text() != name) return std::nullopt;

@@ -192,14 +192,14 @@ TEST(Gather, TakesNoParameters) {
 }
 
 TEST(Divider, DividesAsIntegersDo) {
-  constexpr std::int32_t kMost = 2147483647;
-  std::vector<std::int32_t> numbers = {1, 2, 3, 255, 256, 65535, 65537, 1 << 30, (1 << 30) + 1, kMost - 1, kMost};
+  constexpr std::int32_t kMax = 2147483647;
+  std::vector<std::int32_t> numbers = {1, 2, 3, 255, 256, 65535, 65537, 1 << 30, (1 << 30) + 1, kMax - 1, kMax};
   for (std::int32_t n = 4; n < 2'000'000'000; n += 1 + n / 40) numbers.push_back(n);
   for (const std::int32_t by : numbers) {
     const Divider divider(by);
     for (const std::int32_t near : numbers) {
       for (const std::int32_t n :
-           {0, near, near - 1, near / by * by, near / by * by + (by - 1 <= kMost - near / by * by ? by - 1 : 0)}) {
+           {0, near, near - 1, near / by * by, near / by * by + (by - 1 <= kMax - near / by * by ? by - 1 : 0)}) {
         ASSERT_EQ(n / divider, n / by) << n << " / " << by;
         ASSERT_EQ(n % divider, n % by) << n << " / " << by;
       }

@@ -25,7 +25,7 @@ std::string scale_for(const LossSetting& s) {
   const std::int64_t height = s.window.height, width = s.window.width;
   if (s.target.scale != 1 || s.output.rank() != 3 || height == 0 || s.output[1] <= height) return {};
   const std::int64_t scale = s.output[1] / height;
-  if (scale > TargetSpec::kMostScale || s.output[1] != scale * height || s.output[2] != scale * width) return {};
+  if (scale > TargetSpec::kMaxScale || s.output[1] != scale * height || s.output[2] != scale * width) return {};
   return fmt::format("; target_scale = {} in the source, if they are as large as the output", scale);
 }
 

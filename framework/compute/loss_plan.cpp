@@ -250,9 +250,9 @@ void LossPlan::run_totals(const LossTensors& tensors, const Workspace& at, const
 
 // The same number as for other sums, unless their pairs of classes would take more than 32 MiB.
 std::int64_t LossPlan::chunks_of_pairs(std::int64_t places) const {
-  constexpr std::int64_t kMostPairs = std::int64_t{1} << 22;
+  constexpr std::int64_t kMaxPairs = std::int64_t{1} << 22;
   if (pairs_ == 0) return 0;
-  return std::min(chunks_of_places(places), std::max<std::int64_t>(kMostPairs / static_cast<std::int64_t>(pairs_), 1));
+  return std::min(chunks_of_places(places), std::max<std::int64_t>(kMaxPairs / static_cast<std::int64_t>(pairs_), 1));
 }
 
 void LossPlan::run(const LossTensors& tensors, std::byte* workspace, const Submit& submit) const {

@@ -44,9 +44,9 @@ void PassCalls::call(const PortableKernel& kernel, const void* functor, std::siz
     fail(ErrorKind::usage, "kernel '{}' reads {} tensors and writes {}, not {} and {}", kernel.first.name, kernel.reads,
          kernel.writes, reads, writes);
   }
-  if (tensors.size() > PortableElement::kMostTensors) {
+  if (tensors.size() > PortableElement::kMaxTensors) {
     fail(ErrorKind::usage, "kernel '{}' has {} tensors, of {} at most", kernel.first.name, tensors.size(),
-         PortableElement::kMostTensors);
+         PortableElement::kMaxTensors);
   }
   const bool values_only = std::all_of(tensors.begin(), tensors.end(), is_value);
   if (kernel.form == PortableForm::gather && !values_only) {

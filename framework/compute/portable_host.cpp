@@ -101,7 +101,7 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
 // Whether the functor maps the zeros in padding to zeros, so that its results there are right.
 bool keeps_zeros(const PortableElement& e) {
   const float zero = 0;
-  std::array<const float*, PortableElement::kMostTensors> in;
+  std::array<const float*, PortableElement::kMaxTensors> in;
   in.fill(&zero);
   float out = 1;
   e.kernel->each(e.functor.data(), in.data(), &out, 1);
@@ -135,7 +135,7 @@ void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::
 template <class T, class Each>
 void run_flat(const PortableElement& e, const Walk& walk, std::int64_t first, std::int64_t last, Each each) {
   const std::int64_t begin = first * kStaged, count = std::min(last * kStaged, walk.channels) - begin;
-  const T* in[PortableElement::kMostTensors] = {};
+  const T* in[PortableElement::kMaxTensors] = {};
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = static_cast<const T*>(e.tensors[t].data) + begin;
   T* const out = static_cast<T*>(e.written(0).data) + begin;
   each(e.functor.data(), in, out, count);
@@ -153,12 +153,12 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
   const Walk walk = walk_of(e);
   if (walk.flat && is_all(e, DataType::bf16)) return run_flat<Bf16>(given, walk, first, last, e.kernel->each_bf16);
   if (walk.flat && is_all(e, DataType::f32)) return run_flat<float>(given, walk, first, last, e.kernel->each);
-  alignas(64) float staged[PortableElement::kMostTensors][kStaged];
+  alignas(64) float staged[PortableElement::kMaxTensors][kStaged];
   const TensorView& written = e.written(0);
   const bool padded = walk.flat && wants_zeros(given);
   for (std::int64_t unit = first; unit < last; ++unit) {
     const Patch patch = patch_of(e, walk, unit);
-    const float* in[PortableElement::kMostTensors] = {};
+    const float* in[PortableElement::kMaxTensors] = {};
     for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = load(e.tensors[t], e.pixels, patch, staged[t]);
     float* const direct = in_place(written, e.pixels, patch);
     float* const out = direct != nullptr ? direct : staged[e.reads];
@@ -184,7 +184,7 @@ void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t 
     else
       row.place_in[t] = load_place(view, e.pixels, place);
   }
-  float* out[PortableElement::kMostTensors] = {};
+  float* out[PortableElement::kMaxTensors] = {};
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.writes); ++t, next += step) {
     const TensorView& view = e.written(static_cast<int>(t));
     if (!view.by_channel) continue;
@@ -212,8 +212,8 @@ void run_rows(const PortableElement& e, std::int64_t first, std::int64_t last) {
 // ---- Sums: a unit is one chunk of one group ----
 
 void sum_patch(const PortableElement& e, const Patch& patch, float* totals) {
-  alignas(64) float staged[PortableElement::kMostTensors][kStaged];
-  const float* in[PortableElement::kMostTensors] = {};
+  alignas(64) float staged[PortableElement::kMaxTensors][kStaged];
+  const float* in[PortableElement::kMaxTensors] = {};
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = load(e.tensors[t], e.pixels, patch, staged[t]);
   e.kernel->sum(e.functor.data(), in, patch.lines, patch.channels, totals + patch.first_channel);
 }

@@ -176,12 +176,12 @@ void WindowCheck::draw_factors(std::uint64_t draw) {
 // An omitted part of a long sum must not cancel: both factors of its terms get the same sign. In bf16 a sum of very many such
 // terms would hide a small part in its rounding, so signs stay as drawn there.
 void WindowCheck::agree_in_sign() {
-  constexpr std::int64_t kMost = 1024;
+  constexpr std::int64_t kMax = 1024;
   Factors& x = operands_[index_of(WindowOperand::x)].value;
   Factors& w = operands_[index_of(WindowOperand::w)].value;
   Factors& y = operands_[index_of(WindowOperand::y)].value;
-  if (result_ == WindowOperand::y && shape_.c <= kMost) take_signs(w[kC], x[kChannel]);
-  if (result_ == WindowOperand::x && shape_.k <= kMost) take_signs(w[kK], y[kChannel]);
+  if (result_ == WindowOperand::y && shape_.c <= kMax) take_signs(w[kC], x[kChannel]);
+  if (result_ == WindowOperand::x && shape_.k <= kMax) take_signs(w[kK], y[kChannel]);
   if (result_ != WindowOperand::w) return;
   take_signs(y[kN], x[kN]);
   for (const auto& [side, index] : {std::pair(shape_.rows, kRow), std::pair(shape_.columns, kColumn)}) {

@@ -125,7 +125,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostImages = 2000;  // per folder: enough to know their endings
+constexpr std::size_t kMaxImages = 2000;  // per folder: enough to know their endings
 
 }  // namespace
 
@@ -138,7 +138,7 @@ const std::vector<DataEntry>& DataPlaces::in(const std::string& folder) {
   for (DataEntry& entry : all) {
     const bool is_hidden = entry.name.starts_with('.') || is_system_folder(entry.name);
     const bool is_one_of_many =
-        !entry.is_folder && entry.fault.empty() && usual_images().match(entry.name) && ++images > kMostImages;
+        !entry.is_folder && entry.fault.empty() && usual_images().match(entry.name) && ++images > kMaxImages;
     if (!is_hidden && !is_one_of_many) known->second.push_back(std::move(entry));
   }
   return known->second;

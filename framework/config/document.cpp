@@ -264,7 +264,7 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
 namespace {
 
 // Limit in characters for text that references insert into a document, so that a few lines cannot exhaust memory.
-constexpr std::size_t kMostInserted = std::size_t{1} << 22;
+constexpr std::size_t kMaxInserted = std::size_t{1} << 22;
 // Limit for references to references, each a few calls deep.
 constexpr std::size_t kLongestChain = 200;
 
@@ -296,10 +296,10 @@ class DocumentScope : public Scope {
     auto value = walk(path, at, errors);
     active_.pop_back();
     if (!value) return std::nullopt;
-    if (inserted_ > kMostInserted) return reported_already();
-    inserted_ += size_of(*value, kMostInserted);
-    if (inserted_ <= kMostInserted) return value;
-    errors.add(at, fmt::format("references insert more than {} characters into this file", kMostInserted));
+    if (inserted_ > kMaxInserted) return reported_already();
+    inserted_ += size_of(*value, kMaxInserted);
+    if (inserted_ <= kMaxInserted) return value;
+    errors.add(at, fmt::format("references insert more than {} characters into this file", kMaxInserted));
     return std::nullopt;
   }
 

@@ -413,7 +413,7 @@ void report_unknown_reference(std::string_view path, const Value& root, const Va
 }
 
 // Limit for one value with references; it stops chains of variables that double each other.
-constexpr std::size_t kMostInsertedByOne = std::size_t{1} << 16U;
+constexpr std::size_t kMaxInsertedByOne = std::size_t{1} << 16U;
 
 std::optional<Value> TableScope::find(std::string_view path, const Position& at, Diagnostics& errors) const {
   const Value* node = &table_;
@@ -426,9 +426,9 @@ std::optional<Value> TableScope::find(std::string_view path, const Position& at,
       return std::nullopt;
     }
     if (end == path.size()) {
-      inserted_ += size_of(*next, kMostInsertedByOne);
-      if (inserted_ <= kMostInsertedByOne) return *next;
-      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMostInsertedByOne));
+      inserted_ += size_of(*next, kMaxInsertedByOne);
+      if (inserted_ <= kMaxInsertedByOne) return *next;
+      errors.add(at, fmt::format("'${{{}}}': references insert more than {} characters here", path, kMaxInsertedByOne));
       return std::nullopt;
     }
     node = next;

@@ -12,13 +12,13 @@
 namespace millrace {
 
 std::optional<Quantity> parse_quantity(std::string_view text, std::span<const std::string_view> units, std::string& hint) {
-  constexpr double kMost = 1e9;
+  constexpr double kMax = 1e9;
   Quantity quantity;
   std::string_view unit = text;
   const bool has_number = !text.empty() && text[0] >= '0' && text[0] <= '9';
   if (has_number) {
     const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), quantity.number, std::chars_format::fixed);
-    if (code != std::errc() || quantity.number <= 0 || quantity.number > kMost) return std::nullopt;
+    if (code != std::errc() || quantity.number <= 0 || quantity.number > kMax) return std::nullopt;
     unit = text.substr(static_cast<std::size_t>(rest - text.data()));
     if (!unit.starts_with(' ')) return std::nullopt;
     unit.remove_prefix(1);

@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostNamed = 3;
+constexpr std::size_t kMaxNamed = 3;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -20,11 +20,11 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 std::string readings(const std::vector<std::string>& labels, const std::vector<std::int32_t>& read,
                      const std::vector<std::string>& classes) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(labels.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(labels.size(), kMaxNamed); ++i) {
     text += fmt::format("{}'{}' is class '{}'", i == 0 ? "" : ", ", line_text(labels[i]),
                         line_text(classes[static_cast<std::size_t>(read[i])]));
   }
-  return labels.size() > kMostNamed ? text + ", ..." : text;
+  return labels.size() > kMaxNamed ? text + ", ..." : text;
 }
 
 // Whether a class's name is a number other than its position.
@@ -39,11 +39,11 @@ bool may_be_confused(const std::vector<std::string>& classes) {
 }  // namespace
 
 std::optional<std::int32_t> position_of_label(std::string_view label) {
-  constexpr std::int32_t kMost = 999'999'999;
+  constexpr std::int32_t kMax = 999'999'999;
   std::int32_t number = 0;
   if (label.empty() || !std::ranges::all_of(label, is_digit)) return std::nullopt;
   const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
-  if (error != std::errc() || number > kMost) return std::nullopt;
+  if (error != std::errc() || number > kMax) return std::nullopt;
   return number;
 }
 

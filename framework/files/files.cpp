@@ -17,7 +17,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-constexpr std::size_t kMostFolders = std::size_t{1} << 24;
+constexpr std::size_t kMaxFolders = std::size_t{1} << 24;
 
 }  // namespace
 
@@ -120,9 +120,9 @@ std::uint64_t PathList::folder_number(std::string_view folder) {
 
 void PathList::add(std::string_view path) {
   std::size_t name = path.rfind('/') + 1;         // npos + 1 is 0
-  if (folders_.size() == kMostFolders) name = 0;  // with this many folders, storing names separately no longer pays
+  if (folders_.size() == kMaxFolders) name = 0;  // with this many folders, storing names separately no longer pays
   const std::uint64_t folder = folder_number(path.substr(0, name));
-  files_.push_back({names_.size() & ((std::uint64_t{1} << 40) - 1), folder & (kMostFolders - 1)});
+  files_.push_back({names_.size() & ((std::uint64_t{1} << 40) - 1), folder & (kMaxFolders - 1)});
   names_.insert(names_.end(), path.begin() + static_cast<std::ptrdiff_t>(name), path.end());
   names_.push_back('\0');
 }

@@ -83,7 +83,7 @@ LineFile::~LineFile() {
 }
 
 void LineFile::write(std::string_view line) {
-  if (!waiting_.empty() && waiting_.size() + line.size() >= kMostKept) {
+  if (!waiting_.empty() && waiting_.size() + line.size() >= kMaxKept) {
     write_waiting();
     if (!waiting_.empty()) {
       ++lost_;

@@ -23,7 +23,7 @@ struct ConvParams : WeightParams {
 
 template <class Params>
 void describe_window(ParamSet<Params>& set, const char* padding) {
-  set.add("out", &ConvParams::out).required().range(1, kMostChannels).text("number of filters");
+  set.add("out", &ConvParams::out).required().range(1, kMaxChannels).text("number of filters");
   set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
   set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("distance between positions");
   set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("distance between weights of a filter");
@@ -34,7 +34,7 @@ void describe_window(ParamSet<Params>& set, const char* padding) {
 
 template <class Params>
 void describe_filters(ParamSet<Params>& set) {
-  set.add("groups", &ConvParams::groups).range(1, kMostChannels).text("number of groups of channels and filters");
+  set.add("groups", &ConvParams::groups).range(1, kMaxChannels).text("number of groups of channels and filters");
   set.add("bias", &ConvParams::bias).text("add a bias per filter");
   WeightParams::describe(set);
 }

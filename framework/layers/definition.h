@@ -53,7 +53,7 @@ Initialiser default_bias(std::int64_t fan_in);
 // `rank`: of the weights.
 void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors);
 
-inline constexpr double kMostChannels = 1 << 24;
+inline constexpr double kMaxChannels = 1 << 24;
 
 // ---- Windows ----
 

@@ -7,7 +7,7 @@
 namespace millrace::ops {
 namespace {
 
-constexpr double kMostDropped = 0.999;
+constexpr double kMaxDropped = 0.999;
 
 struct DropoutParams {
   double probability = 0.5;
@@ -41,7 +41,7 @@ LayerType dropout_type() {
                     {"drops = 'samples'\nprobability = 0.3", {{8, 5, 7}}}},
        .describe =
            [](ParamSet<DropoutParams>& set) {
-             set.add("probability", &DropoutParams::probability).range(0, kMostDropped).text("probability of zeroing");
+             set.add("probability", &DropoutParams::probability).range(0, kMaxDropped).text("probability of zeroing");
              set.add("drops", &DropoutParams::drops)
                  .choices({"values", "channels", "samples"})
                  .text("unit to zero: single values, whole channels of a sample (Dropout2d), or whole samples");
@@ -59,7 +59,7 @@ LayerType stochastic_depth_type() {
                                                      [](ParamSet<StochasticDepthParams>& set) {
                                                        set.add("probability", &StochasticDepthParams::probability)
                                                            .required()
-                                                           .range(0, kMostDropped)
+                                                           .range(0, kMaxDropped)
                                                            .text("probability of zeroing a sample");
                                                      },
                                                  .infer = infer_stochastic_depth,

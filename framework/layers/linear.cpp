@@ -12,7 +12,7 @@ struct LinearParams : WeightParams {
 };
 
 void describe_linear(ParamSet<LinearParams>& set) {
-  set.add("out", &LinearParams::out).required().range(1, kMostChannels).text("number of outputs");
+  set.add("out", &LinearParams::out).required().range(1, kMaxChannels).text("number of outputs");
   set.add("bias", &LinearParams::bias).text("add a bias per output");
   WeightParams::describe(set);
 }

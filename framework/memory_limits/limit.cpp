@@ -37,8 +37,8 @@ std::string held_memory(std::size_t of_host) {
 }
 
 std::size_t usable_device_memory(std::size_t free, std::size_t total) {
-  constexpr std::size_t kStep = std::size_t{256} << 20, kMostReserve = std::size_t{1} << 30;
-  const std::size_t reserve = std::min(total / 8, kMostReserve);
+  constexpr std::size_t kStep = std::size_t{256} << 20, kMaxReserve = std::size_t{1} << 30;
+  const std::size_t reserve = std::min(total / 8, kMaxReserve);
   return free > reserve ? (free - reserve) / kStep * kStep : 0;
 }
 

@@ -107,7 +107,7 @@ void append_confusion(std::string_view begin, const ClassMatrix& matrix, const s
     append_share(rows, quotient(count, all), all);
     rows += "\r\n";
   };
-  const bool is_whole = matrix.classes() <= kMostWholeClasses, has_cells = matrix.counts_.empty();
+  const bool is_whole = matrix.classes() <= kMaxWholeClasses, has_cells = matrix.counts_.empty();
   auto cell = matrix.cells_.begin();
   for (std::size_t of = 0; of < matrix.classes(); ++of) {
     rows.clear();

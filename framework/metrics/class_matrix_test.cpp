@@ -66,7 +66,7 @@ std::string confusion_of(std::string_view begin, const ClassMatrix& matrix, cons
 }
 
 TEST(ClassMatrix, LeavesOutPairsOfManyClassesThatNeverOccur) {
-  constexpr std::size_t kMany = kMostWholeClasses + 1;
+  constexpr std::size_t kMany = kMaxWholeClasses + 1;
   const std::vector<ClassMatrix::Cell> cells = {{0, 0, 3}, {0, 200, 1}, {7, 8, 2}};
   std::vector<double> counts(kMany * kMany);
   for (const ClassMatrix::Cell& cell : cells) counts[cell.of * kMany + cell.as] = cell.count;

@@ -54,8 +54,8 @@ InputParams read_input(const Value& table, const std::string& network, Diagnosti
   return input;
 }
 
-constexpr std::size_t kMostLayers = 10'000;
-constexpr double kMostElements = 1e12;  // elements of one tensor
+constexpr std::size_t kMaxLayers = 10'000;
+constexpr double kMaxElements = 1e12;  // elements of one tensor
 constexpr std::size_t kLongestLayerName = 500;
 
 const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary", "stored_as"};
@@ -104,7 +104,7 @@ std::optional<std::string> op_also_called(const Registry& registry, const std::s
 
 // Blocks: entries that expand to one or more instances of a list of layers.
 
-constexpr std::int64_t kMostRepetitions = 1000;
+constexpr std::int64_t kMaxRepetitions = 1000;
 constexpr const char* kIndex = "index";  // a parameter of every block: by default the instance's number, from 0
 
 const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when",     "otherwise",
@@ -190,8 +190,8 @@ LayerPort Builder::lay_out(Frame& frame, const Array& entries) {
   if (errors_.size() != before) wrong_lists_.insert(&entries);
   LayerPort previous = frame.input;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (++placed_ > kMostLayers) {  // nested repeated blocks
-      if (placed_ == kMostLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMostLayers));
+    if (++placed_ > kMaxLayers) {  // nested repeated blocks
+      if (placed_ == kMaxLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMaxLayers));
       return kUnknownLayer;
     }
     Diagnostics scratch;
@@ -428,7 +428,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   if (plan.more_outputs.size() + 1 != declared) {
     fail(ErrorKind::usage, "it has {} outputs, and its type declares {}", plan.more_outputs.size() + 1, declared);
   }
-  if (elements(plan.output) > kMostElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
+  if (elements(plan.output) > kMaxElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
   const int index = static_cast<int>(network_.layers.size());
   const auto [taken, is_new] = by_name_.emplace(full_name, index);
   if (!is_new) {
@@ -446,7 +446,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   layer.portable = std::move(plan.portable);
   layer.at = entry.table.at();
   for (Parameter& parameter : plan.parameters) {
-    if (elements(parameter.shape) > kMostElements) {
+    if (elements(parameter.shape) > kMaxElements) {
       fail(ErrorKind::usage, "its {} of {} is too large", parameter.name, to_string(parameter.shape));
     }
     parameter.name = full_name + "." + parameter.name;
@@ -594,11 +594,11 @@ std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry,
   std::int64_t count = 1;
   if (const Value* repeat = entry.table.find("repeat")) {
     const Value value = resolve(*repeat, frame.variables, entry.errors);
-    if (value.kind() == Value::Kind::integer && value.integer() >= 1 && value.integer() <= kMostRepetitions) {
+    if (value.kind() == Value::Kind::integer && value.integer() >= 1 && value.integer() <= kMaxRepetitions) {
       count = value.integer();
     } else {
       entry.errors.add(repeat->at(),
-                       fmt::format("'repeat' must be an integer between 1 and {}, found {}", kMostRepetitions, found(value)));
+                       fmt::format("'repeat' must be an integer between 1 and {}, found {}", kMaxRepetitions, found(value)));
     }
   }
   std::vector<Value> instances(static_cast<std::size_t>(count), given);

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 // In a window that is fused into a batch normalisation: the largest's index is stored in a byte.
-constexpr std::int64_t kMostPooledPlaces = 256;
+constexpr std::int64_t kMaxPooledPlaces = 256;
 
 std::int64_t places_of(const PoolAttributes& pool) { return pool.kernel.height * pool.kernel.width; }
 
@@ -109,12 +109,12 @@ class Fuser {
     if (layer(index).op != "max_pool" || next < 0 || layer(next).op != "batch_norm") return false;
     const auto& pool = layer(index).as<PoolAttributes>();
     return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width &&
-           places_of(pool) <= kMostPooledPlaces;
+           places_of(pool) <= kMaxPooledPlaces;
   }
 
   void take_pool_behind(Node& node) {
     const int next = options_.pool_behind_relu ? only_reader(node.output) : -1;
-    if (next < 0 || layer(next).op != "max_pool" || places_of(layer(next).as<PoolAttributes>()) > kMostPooledPlaces) return;
+    if (next < 0 || layer(next).op != "max_pool" || places_of(layer(next).as<PoolAttributes>()) > kMaxPooledPlaces) return;
     if (node.residual != kNoResidual || node.activation != Activation::relu) return;
     node.pool_behind = next;
     take(node, next);

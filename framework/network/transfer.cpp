@@ -195,7 +195,7 @@ class Fitting {
 
  private:
   void add(const std::string& problem) {
-    if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
+    if (++problems_ <= kMaxLines) wrong_ += "\n  " + problem;
   }
   // Adds parameters that cannot be read, once per reason, and missing ones.
   void add_lacking(const std::vector<std::string>& unused) {
@@ -216,14 +216,14 @@ class Fitting {
   }
   // The first problems, and the likely cause of many.
   std::string listed() const {
-    if (problems_ <= kMostLines) return wrong_;
+    if (problems_ <= kMaxLines) return wrong_;
     const bool is_another = 2 * lacking_.size() > network_.parameters.size() && !is_one_of_parts(source_.file);
     return fmt::format("{}{}\n  and {} more", is_another ? " these are weights of another network" : "", wrong_,
-                       problems_ - kMostLines);
+                       problems_ - kMaxLines);
   }
   // An unrelated file may have a million names.
   std::string nearest(const std::string& name, const std::vector<std::string>& names) const {
-    return problems_ < kMostLines && names.size() <= kMostNames ? nearest_text(name, names) : "";
+    return problems_ < kMaxLines && names.size() <= kMaxNames ? nearest_text(name, names) : "";
   }
 
   void rename(TensorFile file) {
@@ -324,7 +324,7 @@ class Fitting {
       if (block == name || known.contains(block) || !std::ranges::all_of(block, is_plain)) return "";
       rules.insert(fmt::format("{{ from = \"{}.*\", to = \"\" }}", block));
     }
-    if (rules.empty() || rules.size() > kMostRules) return "";
+    if (rules.empty() || rules.size() > kMaxRules) return "";
     return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
   }
 
@@ -350,7 +350,7 @@ class Fitting {
   }
 
   std::string new_layer_;
-  static constexpr std::size_t kMostLines = 10, kMostNames = 4000, kMostRules = 4;
+  static constexpr std::size_t kMaxLines = 10, kMaxNames = 4000, kMaxRules = 4;
 
   const WeightsSource& source_;
   const Network& network_;

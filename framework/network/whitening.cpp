@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostSweeps = 60;  // convergence is quadratic: about six are usual
+constexpr int kMaxSweeps = 60;  // convergence is quadratic: about six are usual
 
 // A square matrix by rows.
 class Matrix {
@@ -58,7 +58,7 @@ Eigensystem symmetric_eigensystem(std::vector<double> matrix, std::int64_t n) {
   for (const double value : matrix) norm += value * value;
   const double small = 1e-15 * std::sqrt(norm);
   for (std::int64_t i = 0; i < n; ++i) v(i, i) = 1;
-  for (int sweep = 0; sweep < kMostSweeps && off_diagonal(a, n) > small; ++sweep) {
+  for (int sweep = 0; sweep < kMaxSweeps && off_diagonal(a, n) > small; ++sweep) {
     for (std::int64_t p = 0; p < n; ++p) {
       for (std::int64_t q = p + 1; q < n; ++q) rotate(a, v, n, p, q);
     }

@@ -91,7 +91,7 @@ void centre(AugmentationRecord& record, const ImageShape& image, const ImageShap
 }  // namespace
 
 std::uint8_t* ByteBuffer::resize(std::size_t size) {
-  if (size > kMost) fail(ErrorKind::data, "{} bytes are more than a buffer can hold ({})", size, kMost);
+  if (size > kMax) fail(ErrorKind::data, "{} bytes are more than a buffer can hold ({})", size, kMax);
   if (size > capacity_) {
     data_.reset();  // frees the old memory before allocating
     capacity_ = 0;

@@ -32,10 +32,10 @@ std::string BatchChoice::place(const Builds& builds) {
 }
 
 std::uint64_t BatchChoice::most_samples() const {
-  constexpr std::uint64_t kMost = 1 << 24;
+  constexpr std::uint64_t kMax = 1 << 24;
   std::uint64_t most = 1;
   for (const auto& build : builds_) {
-    if (build->data().chooses_batch) most = std::max(most, std::min(build->data().samples_per_epoch, kMost));
+    if (build->data().chooses_batch) most = std::max(most, std::min(build->data().samples_per_epoch, kMax));
   }
   return most;
 }

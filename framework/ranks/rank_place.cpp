@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostRanks = 65'536;
+constexpr int kMaxRanks = 65'536;
 constexpr const char* kDefaultPort = "29500";  // torchrun's
 
 // What one launcher declares for this process. `rank` and `ranks` may each be missing.
@@ -49,8 +49,8 @@ class Reader {
   static int whole_number(const std::string& name, const std::string& value) {
     int number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (error == std::errc() && end == value.data() + value.size() && number >= 0 && number <= kMostRanks) return number;
-    fail(ErrorKind::usage, "{} = '{}' is no number of a process, which is 0 to {}", name, value, kMostRanks);
+    if (error == std::errc() && end == value.data() + value.size() && number >= 0 && number <= kMaxRanks) return number;
+    fail(ErrorKind::usage, "{} = '{}' is no number of a process, which is 0 to {}", name, value, kMaxRanks);
   }
   std::string address(const std::string& host, const std::string& port) const {
     const std::string name = text(host), number = text(port);

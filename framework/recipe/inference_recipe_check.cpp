@@ -18,10 +18,10 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMostRecipeStages = 32, kMostRecipeVariables = 256;
+constexpr std::size_t kLongestRecipeWord = 64, kLongestRecipeText = 200, kMaxRecipeStages = 32, kMaxRecipeVariables = 256;
 constexpr double kLargestRecipeNumber = 4096;  // for stages, unless it is the default: sizes and limits allocate memory
-constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMostRecipeValues = 256;
-constexpr std::size_t kMostValuesOfNetwork = 1 << 15, kMostValuesOfVariables = 1 << 12;
+constexpr std::int64_t kLargestRecipeExtent = 1 << 16, kLargestRecipeBatch = 1 << 20, kMaxRecipeValues = 256;
+constexpr std::size_t kMaxValuesOfNetwork = 1 << 15, kMaxValuesOfVariables = 1 << 12;
 constexpr std::array kTakenNames = {"flow", "every", "read"};  // keys of a graph's table, and its source
 constexpr std::array kRecipeOutputs = {"classes", "map", "image", "numbers"};
 
@@ -138,15 +138,15 @@ class RecipeCheck {
     if (const Value* const ignored = recipe_.target.find("ignored")) label_values("target.ignored", *ignored);
     const Value* const ids = recipe_.target.find("ids");
     if (ids == nullptr) return;
-    if (ids->kind() != Value::Kind::array || static_cast<std::int64_t>(ids->array().size()) > kMostRecipeValues) {
-      refuse("'target.ids' must be a list of at most {} lists", kMostRecipeValues);
+    if (ids->kind() != Value::Kind::array || static_cast<std::int64_t>(ids->array().size()) > kMaxRecipeValues) {
+      refuse("'target.ids' must be a list of at most {} lists", kMaxRecipeValues);
     }
     for (const Value& values : ids->array()) label_values("target.ids", values);
   }
 
   static void label_values(const std::string& key, const Value& values) {
     if (values.kind() != Value::Kind::array) refuse("'{}' must be a list{}", key, key == "target.ids" ? " of lists" : "");
-    for (const Value& value : values.array()) range(key, value, 0, kMostRecipeValues - 1);
+    for (const Value& value : values.array()) range(key, value, 0, kMaxRecipeValues - 1);
   }
 
   const StageType& type_of(const std::string& owner, const std::string& name, RecipeRole role) const {
@@ -158,8 +158,8 @@ class RecipeCheck {
   }
 
   void stages(const std::vector<InferenceRecipe::StageUse>& uses, RecipeRole role) {
-    if (uses.size() > kMostRecipeStages)
-      refuse("it has {} stages of the role {}, more than {}", uses.size(), role_name(role), kMostRecipeStages);
+    if (uses.size() > kMaxRecipeStages)
+      refuse("it has {} stages of the role {}, more than {}", uses.size(), role_name(role), kMaxRecipeStages);
     for (const InferenceRecipe::StageUse& use : uses) {
       const std::string owner = fmt::format("stage '{}'", shown(use.name));
       const StageType* const namesake = is_word(use.name) ? registry_.stages().find(use.name) : nullptr;
@@ -262,16 +262,16 @@ class RecipeCheck {
   // They are written into [network] next to the keys of every network, which fetch and change weights.
   void variables() const {
     const Value* const defaults = recipe_.document.find("defaults");
-    if (values_in(recipe_.document) > kMostValuesOfNetwork) refuse("its network has too many values");
+    if (values_in(recipe_.document) > kMaxValuesOfNetwork) refuse("its network has too many values");
     for (const Value* table : {&recipe_.network, defaults}) {
-      if (table != nullptr && values_in(*table) > kMostValuesOfVariables) refuse("its network's variables have too many values");
+      if (table != nullptr && values_in(*table) > kMaxValuesOfVariables) refuse("its network's variables have too many values");
     }
     if (const Value* const blocks = recipe_.document.find("block"); blocks != nullptr && blocks->kind() == Value::Kind::table) {
       for (const Member& block : blocks->table()) check_block(block, blocks->table().size());
     }
     for (const Value* table : {&recipe_.network, defaults}) {
-      if (table != nullptr && table->kind() == Value::Kind::table && table->table().size() > kMostRecipeVariables) {
-        refuse("its network has {} variables, more than {}", table->table().size(), kMostRecipeVariables);
+      if (table != nullptr && table->kind() == Value::Kind::table && table->table().size() > kMaxRecipeVariables) {
+        refuse("its network has {} variables, more than {}", table->table().size(), kMaxRecipeVariables);
       }
     }
     ParamSet<NetworkParams> set;
@@ -286,10 +286,10 @@ class RecipeCheck {
 
   // Each use of a block copies its variables.
   static void check_block(const Member& block, std::size_t blocks) {
-    if (blocks > kMostRecipeVariables) refuse("its network has {} blocks, more than {}", blocks, kMostRecipeVariables);
+    if (blocks > kMaxRecipeVariables) refuse("its network has {} blocks, more than {}", blocks, kMaxRecipeVariables);
     const Value* const own = block.value.kind() == Value::Kind::table ? block.value.find("defaults") : nullptr;
-    if (own == nullptr || own->kind() != Value::Kind::table || own->table().size() <= kMostRecipeVariables) return;
-    refuse("its block '{}' has {} variables, more than {}", shown(block.key), own->table().size(), kMostRecipeVariables);
+    if (own == nullptr || own->kind() != Value::Kind::table || own->table().size() <= kMaxRecipeVariables) return;
+    refuse("its block '{}' has {} variables, more than {}", shown(block.key), own->table().size(), kMaxRecipeVariables);
   }
 
   void document() const {

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kLongestRecipe = std::size_t{1} << 20U, kMostKeysOfTable = 4096, kMostValuesOfList = 65'536;
+constexpr std::size_t kLongestRecipe = std::size_t{1} << 20U, kMaxKeysOfTable = 4096, kMaxValuesOfList = 65'536;
 
 // Other tools use this key for texts such as a licence.
 bool is_ours(std::string_view text) {
@@ -28,11 +28,11 @@ bool is_ours(std::string_view text) {
 // Tables are searched linearly, and a recipe's has few keys.
 bool is_too_large(const Value& value) {
   if (value.kind() == Value::Kind::array) {
-    return value.array().size() > kMostValuesOfList || std::ranges::any_of(value.array(), is_too_large);
+    return value.array().size() > kMaxValuesOfList || std::ranges::any_of(value.array(), is_too_large);
   }
   if (value.kind() != Value::Kind::table) return false;
   const auto member_is = [](const Member& member) { return is_too_large(member.value); };
-  return value.table().size() > kMostKeysOfTable || std::ranges::any_of(value.table(), member_is);
+  return value.table().size() > kMaxKeysOfTable || std::ranges::any_of(value.table(), member_is);
 }
 
 // Older files store the loss's name as `rule`.
@@ -150,7 +150,7 @@ std::optional<InferenceRecipe> recipe_from(const std::map<std::string, std::stri
   if (!errors.empty() || !table) fail(ErrorKind::data, "{}: the file is damaged", errors.text());
   if (is_too_large(*table)) {
     fail(ErrorKind::data, "'{}': its metadata '{}' has a table of more than {} keys, or a list of more than {} values", file,
-         InferenceRecipe::kKey, kMostKeysOfTable, kMostValuesOfList);
+         InferenceRecipe::kKey, kMaxKeysOfTable, kMaxValuesOfList);
   }
   InferenceRecipe recipe = InferenceRecipeParser(*table, file).read();
   recipe.classes = classes_from(metadata);

@@ -24,7 +24,7 @@ std::string name_of(const MetricKind& kind, const std::string& name) { return st
 std::vector<Figure> class_figures(const ClassTotals& totals, const std::vector<std::string>& names,
                                   const std::set<std::string>& wanted) {
   std::vector<Figure> figures;
-  const bool is_small = names.size() <= kMostReportedClasses;
+  const bool is_small = names.size() <= kMaxReportedClasses;
   if (!is_small && wanted.empty()) return figures;
   for (std::size_t c = 0; c < std::min(names.size(), totals.classes()); ++c) {
     if (totals.occurring(c) == 0) continue;

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-inline constexpr std::size_t kMostReportedClasses = 20;  // with more classes, a run reports only requested metrics
+inline constexpr std::size_t kMaxReportedClasses = 20;  // with more classes, a run reports only requested metrics
 
 // `names`: of the classes. Recall, precision and F1, and others that are `wanted`; with many classes only those. Classes that do
 // not occur have none.

@@ -97,7 +97,7 @@ class Observers::Queue {
     } else if (is<TelemetryEvent>(*event)) {
       newest_.telemetry = event;
     } else {
-      if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
+      if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMaxKept) drop_oldest_step();
       if (is<RunEnd>(*event)) prepare_end();
       facts_.push_back({event});
       behind_ = facts_.size();

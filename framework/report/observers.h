@@ -23,8 +23,8 @@ using ObserverEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, C
 // Passes each event to every observer. tell() never blocks and may be called on any thread; all else is called by one thread.
 class Observers {
  public:
-  static constexpr std::size_t kMostBehind = 1024;  // maximum backlog for an observer with Delivery::all
-  static constexpr std::size_t kMostKept = 64;      // waiting steps for an observer with Delivery::latest
+  static constexpr std::size_t kMaxBehind = 1024;  // maximum backlog for an observer with Delivery::all
+  static constexpr std::size_t kMaxKept = 64;      // waiting steps for an observer with Delivery::latest
   // Seconds that the end of a run waits for an observer with Delivery::latest.
   struct Patience {
     double catch_up = 2;  // after this only the end is delivered

@@ -141,12 +141,12 @@ TEST_F(ObserversTest, LatestLosesStepsAndTicksAndCountsThem) {
   while (notes->notes().empty() || notes->notes().back() != "tick 1000") std::this_thread::sleep_for(1ms);
   end();
   const Lines told = notes->notes();
-  ASSERT_EQ(told.size(), 1 + Observers::kMostKept + 3);
+  ASSERT_EQ(told.size(), 1 + Observers::kMaxKept + 3);
   EXPECT_EQ(told[0], "start r");
-  EXPECT_EQ(told[1], "step " + std::to_string(1001 - Observers::kMostKept));
-  EXPECT_EQ(told[Observers::kMostKept], "step 1000");
-  EXPECT_EQ(told[Observers::kMostKept + 1], "epoch 1");
-  EXPECT_EQ(notes->dropped(), 1000 - Observers::kMostKept + 999);
+  EXPECT_EQ(told[1], "step " + std::to_string(1001 - Observers::kMaxKept));
+  EXPECT_EQ(told[Observers::kMaxKept], "step 1000");
+  EXPECT_EQ(told[Observers::kMaxKept + 1], "epoch 1");
+  EXPECT_EQ(notes->dropped(), 1000 - Observers::kMaxKept + 999);
 }
 
 TEST_F(ObserversTest, TheRunLearnsWhoIsBehind) {
@@ -155,14 +155,14 @@ TEST_F(ObserversTest, TheRunLearnsWhoIsBehind) {
   page->hold();
   observers_->tell(step(1));
   while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);  // until it is inside the call
-  for (std::uint64_t s = 1; s < Observers::kMostBehind; ++s) observers_->tell(step(s));
-  EXPECT_EQ(observers_->behind(Observers::kMostBehind), "");
+  for (std::uint64_t s = 1; s < Observers::kMaxBehind; ++s) observers_->tell(step(s));
+  EXPECT_EQ(observers_->behind(Observers::kMaxBehind), "");
   observers_->tell(step(0));
-  EXPECT_EQ(observers_->behind(Observers::kMostBehind), "metrics");
+  EXPECT_EQ(observers_->behind(Observers::kMaxBehind), "metrics");
   notes->release();
   while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);
   observers_->flush({});
-  EXPECT_EQ(notes->notes().size(), Observers::kMostBehind + 2);
+  EXPECT_EQ(notes->notes().size(), Observers::kMaxBehind + 2);
   page->release();
 }
 

@@ -9,7 +9,7 @@ namespace millrace {
 namespace {
 
 // A typing error must neither end a run nor stop it from learning.
-constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;
+constexpr double kLeastFactor = 1e-3, kMaxFactor = 1e3;
 
 }  // namespace
 
@@ -22,9 +22,9 @@ class Requests::Control final : public RunControl {
   void rate_factor(double factor) override {
     RequestEvent request{.kind = RequestKind::rate_factor, .by = by_, .factor = factor, .text = {}};
     // Written so that NaN is refused.
-    if (factor >= kLeastFactor && factor <= kMostFactor) return requests_.ask(std::move(request));
+    if (factor >= kLeastFactor && factor <= kMaxFactor) return requests_.ask(std::move(request));
     requests_.refuse(std::move(request),
-                     fmt::format("the factor must be from {:g} to {:g}, found {:g}", kLeastFactor, kMostFactor, factor));
+                     fmt::format("the factor must be from {:g} to {:g}, found {:g}", kLeastFactor, kMaxFactor, factor));
   }
   void warn(std::string_view message) override { requests_.tell_(WarningEvent{std::string(message)}); }
   void checkpoint() override { requests_.ask({.kind = RequestKind::checkpoint, .by = by_, .text = {}}); }

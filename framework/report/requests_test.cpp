@@ -11,7 +11,7 @@ namespace {
 
 // A step's reports may arrive some steps later, and still need its factor.
 TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
-  constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMostKept = 1'000;
+  constexpr std::uint64_t kChanges = 10'000, kNewest = 64, kMaxKept = 1'000;
   const auto asked_at = [](std::uint64_t step) { return 2 + static_cast<double>(step) / 1000; };
   Requests requests{[](const ObserverEvent&) {}};
   for (std::uint64_t step = 1; step <= kChanges; ++step) {
@@ -23,7 +23,7 @@ TEST(RateFactors, OfTheNewestStepsAreKeptAndOfTheOthersForgotten) {
   EXPECT_EQ(requests.factor(kChanges + 5), asked_at(kChanges)) << "until the next change";
   std::uint64_t kept = 0;
   for (std::uint64_t step = 1; step <= kChanges; ++step) kept += requests.factor(step) == 1 ? 0 : 1;
-  EXPECT_LT(kept, kMostKept);
+  EXPECT_LT(kept, kMaxKept);
 }
 
 TEST(Requests, ThatWaitAreGivenToTheRunFirst) {

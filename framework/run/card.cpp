@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostClasses = 100;
+constexpr std::size_t kMaxClasses = 100;
 
 std::string markdown_row(std::string_view name, std::string_view value) { return fmt::format("| {} | {} |\n", name, value); }
 std::string markdown_table(const std::string& rows) { return rows.empty() ? rows : "| | |\n|---|---|\n" + rows; }
@@ -35,7 +35,7 @@ std::string names_of_outputs(const GraphData& data) {
     }
   }
   if (names.empty()) return {};
-  const std::size_t left = names.size() - std::min(names.size(), kMostClasses);
+  const std::size_t left = names.size() - std::min(names.size(), kMaxClasses);
   names.resize(names.size() - left);
   return fmt::format(": {}{}", fmt::join(names, ", "), left > 0 ? fmt::format(" and {} more", left) : "");
 }
@@ -73,10 +73,10 @@ std::string class_rows(const GraphData& data) {
   const std::vector<std::string>& classes = data.classes;
   const std::vector<std::uint64_t>& counts = data.class_counts;
   std::string text;
-  for (std::size_t i = 0; i < std::min(classes.size(), kMostClasses); ++i) {
+  for (std::size_t i = 0; i < std::min(classes.size(), kMaxClasses); ++i) {
     text += markdown_row(markdown_text(classes[i]), i < counts.size() ? std::to_string(counts[i]) : "");
   }
-  if (classes.size() > kMostClasses) text += markdown_row("...", fmt::format("{} more", classes.size() - kMostClasses));
+  if (classes.size() > kMaxClasses) text += markdown_row("...", fmt::format("{} more", classes.size() - kMaxClasses));
   return text.empty() ? text : "\n| class | listed samples |\n|---|---:|\n" + text;
 }
 

@@ -19,7 +19,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
-constexpr int kMostReportedDetails = 4 * static_cast<int>(kMostReportedClasses);  // of sinks; of more, those asked for alone
+constexpr int kMaxReportedDetails = 4 * static_cast<int>(kMaxReportedClasses);  // of sinks; of more, those asked for alone
 constexpr auto kLook = std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
 
 // Whether the resumed run has the loss of its checkpoint: --allow-change allows another one, whose sums are no part of these.
@@ -239,7 +239,7 @@ std::vector<Figure> RunMeter::figures_of(const GraphBuild& build, const GraphSum
     if (figure && figure->graph == graph) wanted.insert(figure->name);
   }
   std::vector<Figure> figures = sums.figures(), more = run_.found().epochs.take_figures(graph);
-  const bool has_few = std::ranges::count(more, true, &Figure::is_detail) <= kMostReportedDetails;
+  const bool has_few = std::ranges::count(more, true, &Figure::is_detail) <= kMaxReportedDetails;
   std::erase_if(more, [&](const Figure& each) { return each.is_detail && !has_few && !wanted.contains(each.name); });
   if (const std::optional<ClassTotals> totals = sums.class_totals())
     std::ranges::move(class_figures(*totals, build.counted_classes(), wanted), std::back_inserter(more));

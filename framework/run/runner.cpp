@@ -42,13 +42,13 @@ fs::path make_folder_of(const PreparedRun& run) {
 
 // A training stores a summary of its images with its weights; other graphs compare their images with that.
 void look_at_images(PreparedRun& run) {
-  constexpr std::uint64_t kMostCompared = 1000;
+  constexpr std::uint64_t kMaxCompared = 1000;
   const auto threads = static_cast<unsigned>(run.data_threads());
   run.options.doing("looking at some images");
   if (run.main().trains()) {
     if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
   } else if (const auto images = image_summary_from(run.weights.metadata)) {
-    run.audience.warn_once(unlike_images(*images, run.main(), kMostCompared, threads));
+    run.audience.warn_once(unlike_images(*images, run.main(), kMaxCompared, threads));
   }
 }
 
@@ -325,7 +325,7 @@ void Runner::take(RequestEvent request, std::uint64_t from) {
 void Runner::step_done(std::uint64_t step) {
   run_.found().steps.done(step);
   if (prepared_.options.group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
-  std::string behind = run_.observers().behind(Observers::kMostBehind);
+  std::string behind = run_.observers().behind(Observers::kMaxBehind);
   const Lock lock(mutex_);
   progress_.done = step + 1;
   if (in_trouble()) {
@@ -407,7 +407,7 @@ void Runner::look_around() {
     const int signals = hooks.checkpoint_signals != nullptr ? hooks.checkpoint_signals->load() : 0;
     if (std::exchange(checkpoint_signals_, signals) != signals) feed(event::CheckpointDue{"a signal"});
   }
-  if (!state_.held_by.empty() && run_.observers().behind(Observers::kMostBehind / 2).empty()) feed(event::CaughtUp{});
+  if (!state_.held_by.empty() && run_.observers().behind(Observers::kMaxBehind / 2).empty()) feed(event::CaughtUp{});
 }
 
 // Called some times a second: reports the activity, progress and stalls of the running graph.

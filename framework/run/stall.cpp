@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostThreadsNamed = 3;  // threads; those that came later wait for them as a rule
+constexpr std::size_t kMaxThreadsNamed = 3;  // threads; those that came later wait for them as a rule
 
 std::string text_of(const Graph::Work& work, const std::string& graph) {
   const std::string what = work.sample.empty() ? "" : fmt::format("sample {} of ", work.sample);
@@ -58,7 +58,7 @@ std::string StallWatch::look(const Graph& graph, const std::string& name) {
 std::string text_of(const Graph::Standing& standing, const std::string& name) {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
-  const std::size_t named = std::min(standing.work.size(), kMostThreadsNamed);
+  const std::size_t named = std::min(standing.work.size(), kMaxThreadsNamed);
   for (std::size_t i = 0; i < named; ++i) add(text_of(standing.work[i], name));
   if (standing.work.size() > named) add(fmt::format("{} more threads work", standing.work.size() - named));
   if (standing.work.empty() && standing.reading > 0) {

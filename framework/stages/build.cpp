@@ -140,12 +140,12 @@ bool has_gradients(const std::vector<Port>& ports) {
 // Advice for a class of training that this graph lacks.
 std::string advice_on_lacking(const std::string& name, const std::vector<std::string>& here,
                               const std::vector<std::string>& all) {
-  constexpr std::size_t kMostNamed = 20;
+  constexpr std::size_t kMaxNamed = 20;
   if (std::ranges::find(here, name) != here.end()) return {};
   std::string advice =
       fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", line_text(name));
   const bool has_others = std::ranges::any_of(here, [&](const auto& each) { return std::ranges::find(all, each) == all.end(); });
-  if (has_others || all.size() > kMostNamed) return advice;
+  if (has_others || all.size() > kMaxNamed) return advice;
   return advice + line_text(fmt::format(", with data.path by --set 'data.classes=[\"{}\"]'", fmt::join(all, "\", \"")));
 }
 

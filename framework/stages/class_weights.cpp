@@ -46,9 +46,9 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
     const auto found = numbers.find(member.key);
     if (found == numbers.end()) {
       const auto nearest = nearest_name(member.key, classes);
-      constexpr std::size_t kMostNamed = 20;
+      constexpr std::size_t kMaxNamed = 20;
       const std::vector<std::string> first(classes.begin(),
-                                           classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMostNamed)));
+                                           classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMaxNamed)));
       fail(ErrorKind::usage, "{}: class_weights: there is no class '{}'; {}", to_string(member.at), member.key,
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));

@@ -18,9 +18,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostSamples = 64;  // that are read, spread over the listing
-constexpr std::size_t kMostClasses = 128;   // of which one sample more is read
-constexpr std::uint64_t kMostParts = 256;   // of the listing, each with a hash of its files' sizes
+constexpr std::uint64_t kMaxSamples = 64;  // that are read, spread over the listing
+constexpr std::size_t kMaxClasses = 128;   // of which one sample more is read
+constexpr std::uint64_t kMaxParts = 256;   // of the listing, each with a hash of its files' sizes
 
 std::uint64_t hash_of(const Sample& sample) {
   const ImageView image = sample.image();  // if the source returns no bytes
@@ -40,7 +40,7 @@ std::vector<std::uint64_t> hashes_of_sizes(const Source& source) {
   const auto* const sizes = dynamic_cast<const KnowsFileSizes*>(&source);
   if (sizes == nullptr) return {};
   const std::uint64_t size = source.size();
-  std::vector<std::uint64_t> hashes(std::min(kMostParts, size));
+  std::vector<std::uint64_t> hashes(std::min(kMaxParts, size));
   for (std::uint64_t part = 0; part < hashes.size(); ++part) {
     for (std::uint64_t i = part_begin(part, hashes.size(), size); i < part_begin(part + 1, hashes.size(), size); ++i) {
       const std::uint32_t bytes = sizes->file_bytes(i);
@@ -62,7 +62,7 @@ std::optional<std::size_t> first_other(const std::vector<std::uint64_t>& then, c
 // replaced would be seen by chance alone.
 std::vector<std::uint64_t> chosen_samples(const Source& source, std::uint64_t salt) {
   const SampleOrder order(source, 0);
-  const std::uint64_t listed = order.listed(), count = std::min(kMostSamples, listed);
+  const std::uint64_t listed = order.listed(), count = std::min(kMaxSamples, listed);
   std::vector<std::uint64_t> chosen;
   std::map<std::int32_t, std::uint64_t> left;  // by class, how many samples it has
   for (std::uint64_t i = 0; i < listed; ++i) ++left[source.label(order.listed(i))];
@@ -75,7 +75,7 @@ std::vector<std::uint64_t> chosen_samples(const Source& source, std::uint64_t sa
   std::vector<std::pair<std::uint64_t, std::int32_t>> rare;
   for (const auto& [label, samples] : left) rare.emplace_back(samples, label);
   std::ranges::sort(rare);
-  rare.resize(std::min(rare.size(), kMostClasses));
+  rare.resize(std::min(rare.size(), kMaxClasses));
   std::map<std::int32_t, std::uint64_t> before;  // by class, how many of its samples come before the one that is chosen
   for (const auto& [samples, label] : rare) before[label] = combine(salt, static_cast<std::uint64_t>(label)) % samples;
   std::size_t at = 0;  // by turns: of large files few are read
@@ -144,7 +144,7 @@ std::string difference_of_contents(const GraphBuild& build, const SavedState::Co
 
 std::vector<std::uint64_t> hash_all(const GraphBuild& build, std::size_t threads) {
   const SampleOrder order(*build.data().source, 0);
-  const auto parts = static_cast<std::size_t>(std::min(kMostParts, order.listed()));
+  const auto parts = static_cast<std::size_t>(std::min(kMaxParts, order.listed()));
   std::vector<std::uint64_t> hashes(parts);
   on_threads(parts, threads, [&](std::size_t part) {
     Sample sample;

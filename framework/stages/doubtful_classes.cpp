@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kClassesNamed = 5, kMostOthersNamed = 10;  // maxima in a message
+constexpr std::size_t kClassesNamed = 5, kMaxOthersNamed = 10;  // maxima in a message
 
 // Whether all are typical names of a data set's parts: train2017 and val2017, seg_train and seg_test, fold1 and fold2.
 bool are_names_of_parts(const std::vector<std::string>& names) {
@@ -255,7 +255,7 @@ std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& 
   if (both == 0) return {};
   if (here == there) return &other == &main ? std::string() : classes_left_out(other);
   const std::vector<std::string>& longer = here < there ? main.data().classes : other.data().classes;
-  const std::size_t others = longer.size() - both, named = std::min(others, kMostOthersNamed);
+  const std::size_t others = longer.size() - both, named = std::min(others, kMaxOthersNamed);
   const auto first = longer.begin() + static_cast<std::ptrdiff_t>(both);
   const std::string names = fmt::format("'{}'{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
                                         others > named ? fmt::format(" and {} more", others - named) : "");

@@ -159,8 +159,8 @@ std::string made_of_others(const Names& classes, char separator) {
 }
 
 std::string several_labels(const Names& classes) {
-  constexpr std::size_t kMost = 20'000;  // larger lists are not classes, and take seconds
-  if (classes.size() > kMost) return {};
+  constexpr std::size_t kMax = 20'000;  // larger lists are not classes, and take seconds
+  if (classes.size() > kMax) return {};
   for (const char separator : "|;,+&/ _-"sv) {
     const std::string name = made_of_others(classes, separator);
     if (name.empty()) continue;

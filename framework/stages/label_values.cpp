@@ -118,7 +118,7 @@ void LabelPalettes::compare(std::size_t value, const Seen& here, bool is_grey) {
   difference_ = fmt::format("value {} is {} in '{}' and {} in '{}'", value, before.colour, before.place, here.colour, here.place);
 }
 
-constexpr std::size_t kMostNamed = 5;               // values or classes
+constexpr std::size_t kMaxNamed = 5;               // values or classes
 constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, if the listing has that many
 
 struct Look {
@@ -177,11 +177,11 @@ Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
 std::string values_text(std::vector<std::uint8_t> values, const Look& look) {
   std::stable_sort(values.begin(), values.end(), [&](auto a, auto b) { return look.counts[a] > look.counts[b]; });
   std::string text;
-  for (std::size_t i = 0; i < std::min(values.size(), kMostNamed); ++i) {
+  for (std::size_t i = 0; i < std::min(values.size(), kMaxNamed); ++i) {
     text += fmt::format("{}{} ({:.3g} %)", i == 0 ? "" : ", ", values[i],
                         100.0 * static_cast<double>(look.counts[values[i]]) / static_cast<double>(look.pixels));
   }
-  return values.size() > kMostNamed ? fmt::format("{} and {} more", text, values.size() - kMostNamed) : text;
+  return values.size() > kMaxNamed ? fmt::format("{} and {} more", text, values.size() - kMaxNamed) : text;
 }
 
 // Values of the label images that belong to no class and are not ignored.
@@ -213,7 +213,7 @@ std::vector<std::string> lacking_classes(const std::vector<std::string>& classes
 std::string lacking_text(const std::vector<std::string>& lacking) {
   if (lacking.empty()) return {};
   const bool one = lacking.size() == 1;
-  const std::size_t named = std::min(lacking.size(), kMostNamed);
+  const std::size_t named = std::min(lacking.size(), kMaxNamed);
   const auto end = lacking.begin() + static_cast<std::ptrdiff_t>(named);
   return fmt::format("class{} '{}'{} {} no pixel in them", one ? "" : "es", fmt::join(lacking.begin(), end, "', '"),
                      lacking.size() > named ? fmt::format(" and {} more", lacking.size() - named) : "", one ? "has" : "have");

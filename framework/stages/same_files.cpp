@@ -14,9 +14,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostCompared = 64;  // files of the other graph
-constexpr std::size_t kMostOfOneSize = 4;  // training files compared with each of them
-constexpr std::uint64_t kMostAlike = 16;   // files compared with each other
+constexpr std::size_t kMaxCompared = 64;  // files of the other graph
+constexpr std::size_t kMaxOfOneSize = 4;  // training files compared with each of them
+constexpr std::uint64_t kMaxAlike = 16;   // files compared with each other
 
 const KnowsFileSizes* file_sizes_of(const GraphBuild& build) { return dynamic_cast<const KnowsFileSizes*>(build.data().source); }
 
@@ -67,7 +67,7 @@ std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFi
     if (same > (&training != &others ? 0U : 1U)) found.push_back({file, static_cast<std::size_t>(first - training.begin()), same});
   }
   std::ranges::stable_sort(found, {}, &Candidate::count);
-  if (found.size() > kMostCompared) found.resize(kMostCompared);
+  if (found.size() > kMaxCompared) found.resize(kMaxCompared);
   return found;
 }
 
@@ -84,7 +84,7 @@ Comparison compare_files(const GraphBuild& training, const SizedFiles& files, co
   for (const Candidate& candidate : candidates) {
     if (!reader.read(other, candidate.file.index, sample)) continue;
     ++result.compared;
-    for (std::size_t i = 0; i < std::min(candidate.count, kMostOfOneSize); ++i) {
+    for (std::size_t i = 0; i < std::min(candidate.count, kMaxOfOneSize); ++i) {
       if (!reader.read(training, files[candidate.first + i].index, trained)) continue;
       if (!are_equal_bytes(sample.encoded, trained.encoded)) continue;
       if (result.same++ == 0) result.file = sample.place(), result.other = trained.place();
@@ -158,7 +158,7 @@ std::string warning_of_contradictions(const GraphBuild& build) {
   std::string which;
   for (const Candidate& candidate : candidates) {
     std::size_t compared = 0;
-    for (std::size_t i = 0; i < candidate.count && compared < kMostOfOneSize; ++i) {
+    for (std::size_t i = 0; i < candidate.count && compared < kMaxOfOneSize; ++i) {
       const Sized& next = files[candidate.first + i];
       if (next.index <= candidate.file.index || label(next) == label(candidate.file)) continue;
       ++compared;
@@ -177,7 +177,7 @@ std::string warning_of_equal_images(const GraphBuild& build) {
   const KnowsFileSizes* const sizes = build.data().source == nullptr ? nullptr : file_sizes_of(build);
   if (sizes == nullptr) return {};
   const SampleOrder order(*build.data().source, 0);
-  const std::uint64_t count = std::min(kMostAlike, order.listed());
+  const std::uint64_t count = std::min(kMaxAlike, order.listed());
   const auto index = [&](std::uint64_t i) { return order.listed(i * order.listed() / count); };
   const std::uint32_t bytes = count < 2 ? 0 : sizes->file_bytes(index(0));
   for (std::uint64_t i = 1; i < count; ++i) {

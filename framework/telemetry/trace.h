@@ -30,13 +30,13 @@ struct TraceSteps {
   std::uint64_t first = 0, last = std::numeric_limits<std::uint64_t>::max();
 };
 
-// Records from construction to stop(). Each thread keeps its newest kMostSlices slices, so memory is bounded.
+// Records from construction to stop(). Each thread keeps its newest kMaxSlices slices, so memory is bounded.
 class Trace {
  public:
-  static constexpr std::size_t kMostSlices = std::size_t{1} << 15;  // about 3 MB per thread
+  static constexpr std::size_t kMaxSlices = std::size_t{1} << 15;  // about 3 MB per thread
 
   // REQUIRES: no other trace is recording in this process.
-  explicit Trace(TraceSteps steps = {}, std::size_t most_slices = kMostSlices);
+  explicit Trace(TraceSteps steps = {}, std::size_t most_slices = kMaxSlices);
   ~Trace();
   Trace(const Trace&) = delete;
   Trace& operator=(const Trace&) = delete;

@@ -52,11 +52,11 @@ Verdict Report::verdict() const {
 }
 
 std::string Report::text() const {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMax = 5;
   if (complaints_.empty()) return reason_;
-  const std::span<const std::string> first(complaints_.data(), std::min(kMost, complaints_.size()));
+  const std::span<const std::string> first(complaints_.data(), std::min(kMax, complaints_.size()));
   std::string text = fmt::format("{}", fmt::join(first.begin(), first.end(), "; "));
-  if (complaints_.size() > kMost) text += fmt::format("; and {} more", complaints_.size() - kMost);
+  if (complaints_.size() > kMax) text += fmt::format("; and {} more", complaints_.size() - kMax);
   return text;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kCount = 8;
 constexpr std::int32_t kClasses = 3;
-constexpr double kMostDifference = 5e-3;  // relative difference of norms: leaves room for tf32
+constexpr double kMaxDifference = 5e-3;  // relative difference of norms: leaves room for tf32
 
 double difference(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
@@ -164,9 +164,9 @@ void backend_logits(const Registry& registry, const std::string& name, Report& r
     return replica->logits();
   };
   const double far = difference(logits(*bench), logits(BackendBench::plain()));
-  report.expect(far < kMostDifference, fmt::format("the outputs of a small network differ from those of plain loops by {:.2e} of "
+  report.expect(far < kMaxDifference, fmt::format("the outputs of a small network differ from those of plain loops by {:.2e} of "
                                                    "their norm, expected below {:.0e}",
-                                                   far, kMostDifference));
+                                                   far, kMaxDifference));
 }
 
 void backend_training(const Registry& registry, const std::string& name, Report& report) {
@@ -176,12 +176,12 @@ void backend_training(const Registry& registry, const std::string& name, Report&
   const std::unique_ptr<Replica> replica = bench->started(), plain = plain_bench.started();
   for (std::uint64_t done = 0; done < 2; ++done) {  // the second step has momentum
     const double loss = train(*replica, bench->batch(), done), expected = train(*plain, plain_bench.batch(), done);
-    report.expect(std::abs(loss - expected) < kMostDifference * std::abs(expected),
+    report.expect(std::abs(loss - expected) < kMaxDifference * std::abs(expected),
                   fmt::format("step {} has the loss {:.6g}, and {:.6g} by plain loops", done + 1, loss, expected));
     for (const std::string_view state : {kGradient, kValue}) {
       for (int p = 0; p < bench->parameters(); ++p) {
         const double far = difference(replica->read(state, p), plain->read(state, p));
-        report.expect(far < kMostDifference,
+        report.expect(far < kMaxDifference,
                       fmt::format("after step {} the {} of '{}' differs from that of plain loops by {:.2e} of "
                                   "its norm",
                                   done + 1, state, bench->name_of(p), far));

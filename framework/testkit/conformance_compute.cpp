@@ -80,14 +80,14 @@ LossData::LossData(const Network& network, const Loss& loss, int scale, ImageSha
 
 namespace {
 
-constexpr double kMostError = 1e-2;
+constexpr double kMaxError = 1e-2;
 
 // A line for an example with wrong gradients, with its worst parameter.
 void expect_gradients(const testkit::GradientReport& found, const std::string& where, const char* what, Report& report) {
-  if (found.worst() < kMostError) return;
+  if (found.worst() < kMaxError) return;
   const std::string text = found.text();
   const auto wrong =
-      std::count_if(found.entries.begin(), found.entries.end(), [](const auto& entry) { return !(entry.error() < kMostError); });
+      std::count_if(found.entries.begin(), found.entries.end(), [](const auto& entry) { return !(entry.error() < kMaxError); });
   report.add(fmt::format("{}: {}; {}{}", where, what, text.substr(0, text.find('\n')),
                          wrong > 1 ? fmt::format(", and {} more", wrong - 1) : ""));
 }

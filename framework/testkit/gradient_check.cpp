@@ -72,8 +72,8 @@ double GradientReport::worst() const {
 std::string GradientReport::text() const {
   std::vector<Entry> sorted = entries;
   std::sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) { return a.error() > b.error(); });
-  constexpr std::size_t kMostLines = 10;
-  const std::size_t shown = sorted.size() <= kMostLines ? sorted.size() : kMostLines - 1;
+  constexpr std::size_t kMaxLines = 10;
+  const std::size_t shown = sorted.size() <= kMaxLines ? sorted.size() : kMaxLines - 1;
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const Entry& entry = sorted[i];

@@ -105,13 +105,13 @@ BatchSpec CountingBatcher::spec() const {
 }
 
 void CountingBatcher::process(int, Packet packet, Output& output) {
-  constexpr std::uint32_t kMostAttempts = 20;
+  constexpr std::uint32_t kMaxAttempts = 20;
   Batch& batch = static_cast<Batch&>(*packet.payload);
   std::uint32_t arrived = 0;
   for (std::uint32_t slot = packet.begin; slot < packet.begin + packet.count; ++slot) {
     const Sample& sample = batch.samples[slot];
     if (sample.fault && params_.replace) {
-      if (sample.key.attempt == kMostAttempts) fail(ErrorKind::data, "no good sample in {} attempts", kMostAttempts);
+      if (sample.key.attempt == kMaxAttempts) fail(ErrorKind::data, "no good sample in {} attempts", kMaxAttempts);
       if (site_.run) site_.run->bad_sample(site_.graph, sample, "replaced");
       Packet again = packet;
       again.begin = slot;

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kMostPickleNodes = 1'000'000;
+constexpr std::size_t kMaxPickleNodes = 1'000'000;
 constexpr const char* kOrderedDict = "collections.OrderedDict";
 
 class Unpickler {
@@ -31,7 +31,7 @@ class Unpickler {
       if (!plain_value(opcode) && !container(opcode) && !memo(opcode) && !object(opcode)) {
         fail(ErrorKind::data, "its pickle has the opcode 0x{:02x} at byte {}, which state dicts do not need", opcode, at);
       }
-      if (stack_.size() > kMostPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMostPickleNodes);
+      if (stack_.size() > kMaxPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMaxPickleNodes);
     }
     made_.root = pop();
     made_.bytes = from_.at();
@@ -40,7 +40,7 @@ class Unpickler {
 
  private:
   int add(PickleNode node) {
-    if (made_.nodes.size() == kMostPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMostPickleNodes);
+    if (made_.nodes.size() == kMaxPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMaxPickleNodes);
     made_.nodes.push_back(std::move(node));
     return static_cast<int>(made_.nodes.size()) - 1;
   }
@@ -102,7 +102,7 @@ class Unpickler {
 
   bool container(std::uint8_t opcode) {
     switch (opcode) {
-      case '(': marks_.push_back(stack_.size()); return marks_.size() <= kMostPickleNodes;
+      case '(': marks_.push_back(stack_.size()); return marks_.size() <= kMaxPickleNodes;
       case '0': pop(); return true;
       case '1': pop_to_mark(); return true;
       case ')': return push_items(Kind::tuple, {});
@@ -173,7 +173,7 @@ class Unpickler {
   bool keep(std::size_t place) {
     if (stack_.size() <= mark()) fail(ErrorKind::data, "its pickle keeps a value where there is none, at byte {}", from_.at());
     memo_[place] = stack_.back();
-    if (memo_.size() > kMostPickleNodes) fail(ErrorKind::data, "its pickle keeps more than {} values", kMostPickleNodes);
+    if (memo_.size() > kMaxPickleNodes) fail(ErrorKind::data, "its pickle keeps more than {} values", kMaxPickleNodes);
     return true;
   }
   bool fetch(std::size_t place) {
@@ -221,7 +221,7 @@ class Unpickler {
       items.insert(items.end(), pair.items.begin(), pair.items.end());
     }
     copied_ += items.size();
-    if (copied_ > kMostPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMostPickleNodes);
+    if (copied_ > kMaxPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMaxPickleNodes);
     if (arguments.items.size() > 1 || list.kind != Kind::list) {
       fail(ErrorKind::data, "its pickle makes an OrderedDict of something other than a list");
     }

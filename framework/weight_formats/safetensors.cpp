@@ -37,9 +37,9 @@ struct Entry {
 constexpr std::size_t kDeepest = 4;  // a header needs 3
 // A header has more text for each value; headers that would expand a hundredfold in memory are refused.
 constexpr std::size_t kLeastBytesAValue = 4;
-constexpr std::size_t kMostTensors = 250'000;
+constexpr std::size_t kMaxTensors = 250'000;
 // Maximum size of metadata. Ours are shorter; longer ones belong to other tools, and would occupy memory during the whole run.
-constexpr std::size_t kLongestMetadata = std::size_t{8} << 20, kMostMetadata = std::size_t{32} << 20;
+constexpr std::size_t kLongestMetadata = std::size_t{8} << 20, kMaxMetadata = std::size_t{32} << 20;
 
 // Checks a header before it is built. JSON silently keeps the last of two equal keys, which would hide a tensor.
 class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
@@ -61,8 +61,8 @@ class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
 
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second) fail(ErrorKind::data, "its header has '{}' twice", shown(name));
-    if (keys_.size() == 1 && keys_.back().size() > kMostTensors)
-      fail(ErrorKind::data, "its header lists more than {} tensors", kMostTensors);
+    if (keys_.size() == 1 && keys_.back().size() > kMaxTensors)
+      fail(ErrorKind::data, "its header lists more than {} tensors", kMaxTensors);
     return true;
   }
 
@@ -173,7 +173,7 @@ std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
     if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", shown(key));
     const auto& text = value.get_ref<const std::string&>();
     const std::size_t bytes = key.size() + text.size();
-    if (bytes > kLongestMetadata || bytes > kMostMetadata - kept) continue;
+    if (bytes > kLongestMetadata || bytes > kMaxMetadata - kept) continue;
     kept += bytes;
     metadata[key] = text;
   }

@@ -218,12 +218,12 @@ TEST_F(TorchFile, RunsNothing) {
 }
 
 TEST_F(TorchFile, RefusesTensorsThatDoNotFitTheirStorage) {
-  constexpr std::int64_t kMost = INT64_MAX;
+  constexpr std::int64_t kMax = INT64_MAX;
   expect_refused(with_tensor(8, 7, {2}, {1}), "tensor 'w': is 2 from element 7 on, which does not fit its storage of 8");
   expect_refused(with_tensor(8, 0, {3, 3}, {1, 1}), "does not fit its storage");  // nine values out of five
-  expect_refused(with_tensor(8, kMost, {2}, {kMost}), "does not fit its storage");
-  expect_refused(with_tensor(8, 0, {3}, {kMost}), "does not fit its storage");
-  expect_refused(with_tensor(8, 0, {kMost, 4}, {1, 1}), "its shape is too large");
+  expect_refused(with_tensor(8, kMax, {2}, {kMax}), "does not fit its storage");
+  expect_refused(with_tensor(8, 0, {3}, {kMax}), "does not fit its storage");
+  expect_refused(with_tensor(8, 0, {kMax, 4}, {1, 1}), "its shape is too large");
   expect_refused(with_tensor(8, 0, {1LL << 40}, {0}), "does not fit its storage");
   expect_refused(with_tensor(8, -1, {2}, {1}), "its offset must be a whole number from 0");
   expect_refused(with_tensor(8, 0, {-2}, {1}), "its size must be");

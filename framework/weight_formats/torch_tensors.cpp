@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kDeepestTable = 4, kMostTablesNamed = 8;
+constexpr std::size_t kDeepestTable = 4, kMaxTablesNamed = 8;
 
 struct FoundTable {
   std::string path;  // "ema.module"; "": the pickle itself
@@ -94,7 +94,7 @@ class TableSearch {
     for (std::size_t i = 0; i + 1 < outer.table->items.size(); i += 2) {
       const PickleNode &key = pickle_.at(outer.table->items[i]), &value = pickle_.at(outer.table->items[i + 1]);
       if (key.kind != PickleNode::Kind::text) continue;
-      if (outer.path.empty() && keys_.size() < kMostTablesNamed) keys_.push_back(fmt::format("'{}'", shown(key.text)));
+      if (outer.path.empty() && keys_.size() < kMaxTablesNamed) keys_.push_back(fmt::format("'{}'", shown(key.text)));
       if (value.kind != PickleNode::Kind::dict || is_of_training(key.text) || !seen.insert(&value).second) continue;
       FoundTable inner = {outer.path.empty() ? shown(key.text) : outer.path + "." + shown(key.text), &value, tensors_in(value)};
       (inner.tensors > 0 ? found_ : next).push_back(std::move(inner));
@@ -110,10 +110,10 @@ class TableSearch {
   std::string said_of_tables() const {
     if (found_.empty()) return fmt::format("its keys are {}", keys_.empty() ? "none" : fmt::format("{}", fmt::join(keys_, ", ")));
     std::string text = "tables with tensors are ";
-    for (std::size_t i = 0; i < std::min(found_.size(), kMostTablesNamed); ++i) {
+    for (std::size_t i = 0; i < std::min(found_.size(), kMaxTablesNamed); ++i) {
       text += fmt::format("{}'{}' ({})", i == 0 ? "" : ", ", found_[i].path, found_[i].tensors);
     }
-    return text + (found_.size() > kMostTablesNamed ? ", ..." : "");
+    return text + (found_.size() > kMaxTablesNamed ? ", ..." : "");
   }
 
   const Pickle& pickle_;
@@ -132,7 +132,7 @@ const PickleNode& table_of_tensors(const Pickle& pickle, const std::string& insi
   return inside.empty() ? search.likeliest() : search.named(inside);
 }
 
-constexpr std::uint64_t kMostValuesAByte = 4;  // per byte of the file; tensors that share a storage are read separately
+constexpr std::uint64_t kMaxValuesAByte = 4;  // per byte of the file; tensors that share a storage are read separately
 constexpr std::size_t kPieceElements = std::size_t{1} << 17;
 constexpr const char* kTensor = "torch._utils._rebuild_tensor_v2";
 constexpr const char* kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
@@ -320,7 +320,7 @@ class TensorReader {
     result.listed.push_back({name, view.storage.type, view.shape});
     if (!is_floating(view.storage.type)) return result.not_floating.push_back(name);
     values_ += std::max(view.elements, view.span);
-    if (values_ / kMostValuesAByte > storages_.file_bytes()) {
+    if (values_ / kMaxValuesAByte > storages_.file_bytes()) {
       fail(ErrorKind::data, "its tensors would take {} values, too many for a file of {} bytes", values_, storages_.file_bytes());
     }
     storages_.check(view.storage);

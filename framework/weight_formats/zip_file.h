@@ -1,7 +1,7 @@
 // Reads uncompressed files in a zip archive, as torch.save() stores them. Supports archives of more than 4 GiB (zip64). The
 // archive is untrusted: every number is checked before use.
 //   ZipFile zip("weights.pth");
-//   std::string pickle = zip.read("archive/data.pkl", kMost);
+//   std::string pickle = zip.read("archive/data.pkl", kMax);
 // Throws Error(data): not a zip archive, or truncated. Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
 #pragma once
 

@@ -103,10 +103,10 @@ Picture class_scores(const ClassMatrix& matrix, const std::vector<std::string>& 
       fmt::format("accuracy {}, mean {} {} over classes that occur or are predicted", share_text(matrix.accuracy()), main.title, share_text(mean));
   const std::vector<double> by = main.values;
   table.columns = {main, recall, precision, count};
-  if (names.size() <= kMostRows) return draw(table);
+  if (names.size() <= kMaxRows) return draw(table);
   std::vector<std::size_t> places = sorted_by(by, false);
-  places.resize(kMostRows);
-  table.subtitle += fmt::format("; the {} classes of the lowest {}, of {}", kMostRows, main.title, names.size());
+  places.resize(kMaxRows);
+  table.subtitle += fmt::format("; the {} classes of the lowest {}, of {}", kMaxRows, main.title, names.size());
   return draw(rows_of(table, places));
 }
 
@@ -119,9 +119,9 @@ Picture label_histogram(const std::vector<double>& counts, const std::vector<std
     table.subtitle = *least == *most
                          ? fmt::format("{} classes of {} samples", counts.size(), whole_text(*most))
                          : fmt::format("{} classes of {} to {} samples", counts.size(), whole_text(*least), whole_text(*most));
-  if (names.size() <= kMostRows) return draw(table);
+  if (names.size() <= kMaxRows) return draw(table);
   std::vector<std::size_t> places = sorted_by(counts, true);
-  constexpr auto kHalf = static_cast<std::ptrdiff_t>(kMostRows / 2);
+  constexpr auto kHalf = static_cast<std::ptrdiff_t>(kMaxRows / 2);
   places.erase(places.begin() + kHalf, places.end() - kHalf);
   table.subtitle += fmt::format(": the {} most frequent ones, and the {} rarest", kHalf, kHalf);
   return draw(rows_of(table, places));

@@ -25,13 +25,13 @@ struct BarTable {
 Picture draw(const BarTable& table);
 
 // Recall, precision and F1 of each class, or accuracy and IoU if the counts are pixels, and the number of occurrences. Above
-// kMostRows classes it shows those of lowest F1 or IoU, lowest first. `heading`: such as "validate, epoch 3".
+// kMaxRows classes it shows those of lowest F1 or IoU, lowest first. `heading`: such as "validate, epoch 3".
 Picture class_scores(const ClassMatrix& matrix, const std::vector<std::string>& names, bool of_pixels,
                      const std::string& heading);
 
-// The number of occurrences of each class. Above kMostRows classes it shows the most frequent and the rarest.
+// The number of occurrences of each class. Above kMaxRows classes it shows the most frequent and the rarest.
 Picture label_histogram(const std::vector<double>& counts, const std::vector<std::string>& names, const std::string& heading);
 
-inline constexpr std::size_t kMostRows = 120;
+inline constexpr std::size_t kMaxRows = 120;
 
 }  // namespace millrace::drawing

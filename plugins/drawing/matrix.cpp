@@ -150,7 +150,7 @@ MatrixLayout matrix_layout(const std::vector<std::string>& names) {
 }
 
 std::size_t confusion_memory_bound(std::size_t classes) {
-  if (classes > kMostDrawnClasses || !can_draw()) return 0;
+  if (classes > kMaxDrawnClasses || !can_draw()) return 0;
   constexpr double kScale = 2, kAround = kLongestName + kLegendHeight + 100;
   constexpr std::size_t kKept = 3 + 4, kDrawn = 4 + 3 + 3;  // bytes per pixel: RGB, cairo's format, and the file
   const double side = kScale * (cell_of(classes) * static_cast<double>(classes) + kAround);

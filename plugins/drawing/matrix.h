@@ -29,7 +29,7 @@ Colour share_colour(double share, bool right);
 Picture confusion(const ClassMatrix& matrix, const std::vector<std::string>& names, bool of_pixels,
                   const std::string& heading = {});
 
-inline constexpr std::size_t kMostDrawnClasses = 4000;  // for a picture of 50 MB
+inline constexpr std::size_t kMaxDrawnClasses = 4000;  // for a picture of 50 MB
 std::size_t confusion_memory_bound(std::size_t classes);  // bytes while drawing and writing; 0 if it is not drawn
 
 }  // namespace millrace::drawing

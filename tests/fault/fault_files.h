@@ -46,15 +46,15 @@ class Faults {
   }
 
   std::string watched(int folder, const char* path) const;
-  bool watches(int descriptor) const { return descriptor >= 0 && descriptor < kMost && descriptors_[index(descriptor)]; }
+  bool watches(int descriptor) const { return descriptor >= 0 && descriptor < kMax && descriptors_[index(descriptor)]; }
   void watch(int descriptor, bool on) {
-    if (descriptor >= 0 && descriptor < kMost) descriptors_[index(descriptor)] = on;
+    if (descriptor >= 0 && descriptor < kMax) descriptors_[index(descriptor)] = on;
   }
   // `make` makes the call with this data, and returns its result, negative with errno on failure.
   ssize_t handle(Call call, const std::function<ssize_t(std::string_view data)>& make);
 
  private:
-  static constexpr int kMost = 1 << 16;
+  static constexpr int kMax = 1 << 16;
   static std::size_t index(int descriptor) { return static_cast<std::size_t>(descriptor); }
   Faults();
   Fault fault_now();
@@ -70,7 +70,7 @@ class Faults {
   long first_ = 0, last_ = -1, count_ = 0;
   bool filled_ = false;  // the disk took half of a write, and is full
   std::mutex mutex_;     // keeps the log in the order of the calls
-  std::array<std::atomic<bool>, kMost> descriptors_{};
+  std::array<std::atomic<bool>, kMax> descriptors_{};
 };
 
 }  // namespace fault_files

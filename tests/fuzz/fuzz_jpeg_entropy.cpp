@@ -26,12 +26,12 @@ std::vector<std::string> seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace millrace;
-  constexpr std::size_t kMost = std::size_t{4} << 14;  // bytes of pixels
+  constexpr std::size_t kMax = std::size_t{4} << 14;  // bytes of pixels
   static JpegEntropy entropy;
   static testing_jpeg::Libjpeg with(&entropy), alone;
-  const testing_jpeg::Outcome own = with.decode({data, size}, kMost);
+  const testing_jpeg::Outcome own = with.decode({data, size}, kMax);
   if (!own.took_over || !own.error.empty()) return 0;
-  const testing_jpeg::Outcome theirs = alone.decode({data, size}, kMost);
+  const testing_jpeg::Outcome theirs = alone.decode({data, size}, kMax);
   if (theirs.error.find("extraneous bytes") != std::string::npos) return 0;
   fuzz::require(theirs.error.empty(), "what it decodes, libjpeg decodes");
   fuzz::require(own.pixels == theirs.pixels, "the pixels are libjpeg's");

@@ -12,8 +12,8 @@ namespace millrace::generator {
 
 namespace {
 
-constexpr std::int64_t kMostValues = 1 << 14;  // in an output: small networks run fast
-constexpr int kMostLayers = 8, kTries = 24;
+constexpr std::int64_t kMaxValues = 1 << 14;  // in an output: small networks run fast
+constexpr int kMaxLayers = 8, kTries = 24;
 
 Meanings layer_meanings() {
   const auto initialiser = [](Draw& draw) -> std::optional<Value> {
@@ -105,7 +105,7 @@ class LayerDrawing {
     Diagnostics errors;
     try {
       LayerPlan plan = type.plan(table, shapes, errors);
-      if (!errors.empty() || plan.output.elements() > kMostValues) return std::nullopt;
+      if (!errors.empty() || plan.output.elements() > kMaxValues) return std::nullopt;
       return plan;
     } catch (const Error&) {
       return std::nullopt;
@@ -174,7 +174,7 @@ DrawnNetwork drawn_network(Draw& draw, const Registry& registry, Task task, cons
   LayerDrawing drawing(draw, registry, share);
   drawing.begin(size);
   const bool has_maps = task == Task::pixels || task == Task::images;
-  for (std::int64_t count = draw.integer(0, kMostLayers); count > 0; --count)
+  for (std::int64_t count = draw.integer(0, kMaxLayers); count > 0; --count)
     drawing.add_any(registry, has_maps && draw.chance(0.7));
   finish(drawing, draw, registry, task, size);
   DrawnNetwork network;

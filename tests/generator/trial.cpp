@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kPatience = 120;  // seconds, on busy machines
-constexpr int kMostRepairs = 30, kMostRemovals = 150;
+constexpr int kMaxRepairs = 30, kMaxRemovals = 150;
 constexpr char kBetweenRuns = '\x1e';  // a separator of records
 
 class Streams final : public RunObserver {
@@ -205,7 +205,7 @@ Outcome Trials::run_valid(DrawnPipeline& drawn) const {
   const Draw draw(drawn.seed, {.position = drawn.number}, hash_text("repairs"));
   const auto repair = [&](DrawnPipeline& repaired, Draw& from, const std::function<Outcome()>& next) {
     Outcome outcome = next();
-    for (int i = 0; i < kMostRepairs && outcome.kind == Outcome::Kind::refused; ++i) {
+    for (int i = 0; i < kMaxRepairs && outcome.kind == Outcome::Kind::refused; ++i) {
       if (!take_out_what_is_wrong(repaired, outcome.said, from)) break;
       outcome = next();
     }
@@ -226,11 +226,11 @@ Outcome Trials::run_valid(DrawnPipeline& drawn) const {
 
 void Trials::minimise(DrawnPipeline& drawn, const std::function<bool(const DrawnPipeline&)>& still_fails) const {
   int tries = 0;
-  for (bool smaller = true; smaller && tries < kMostRemovals;) {
+  for (bool smaller = true; smaller && tries < kMaxRemovals;) {
     smaller = false;
     for (Value DrawnPipeline::*document : {&DrawnPipeline::pipeline, &DrawnPipeline::network}) {
       std::vector<Place> all = places(drawn.*document);
-      for (std::size_t i = 0; i < all.size() && tries < kMostRemovals; ++i, ++tries) {
+      for (std::size_t i = 0; i < all.size() && tries < kMaxRemovals; ++i, ++tries) {
         DrawnPipeline less = drawn;
         take_out(less.*document, all[i]);
         if (!still_fails(less)) continue;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kQuality = 90;
-constexpr std::int64_t kMostImages = 10'000'000;  // per split
+constexpr std::int64_t kMaxImages = 10'000'000;  // per split
 constexpr std::int64_t kShapes = static_cast<std::int64_t>(kShapeNames.size());
 
 std::string file_name(std::int64_t of_class) { return fmt::format("{:05}.jpg", of_class); }
@@ -37,7 +37,7 @@ void remove_beyond(const fs::path& folder, std::int64_t shape, std::int64_t coun
     std::int64_t number = -1;
     std::from_chars(name.data(), name.data() + name.size(), number);
     const bool is_drawn = number >= 0 && name == file_name(number) && fs::is_regular_file(entry.symlink_status());
-    if (is_drawn && (number > kMostImages || number * kShapes + shape >= count)) beyond.push_back(entry.path());
+    if (is_drawn && (number > kMaxImages || number * kShapes + shape >= count)) beyond.push_back(entry.path());
   }
   for (const fs::path& path : beyond) fs::remove(path);
 }
@@ -101,8 +101,8 @@ int shapes_verb(int count, const char* const* arguments) {
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
   options.destination = local_path("shapes", rest[0]);
-  options.count = integer("--count", images, kShapes, kMostImages);
-  options.validation = integer("--validation", validation, 0, kMostImages);
+  options.count = integer("--count", images, kShapes, kMaxImages);
+  options.validation = integer("--validation", validation, 0, kMaxImages);
   options.size = integer("--size", size, 8, 4096);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   make_shapes(options);

@@ -119,14 +119,14 @@ struct Sums {
 // "3: 5990, 1: 10", the most frequent first.
 template <class Key>
 std::string counts_text(const std::map<Key, std::uint64_t>& counts) {
-  constexpr std::size_t kMostNamed = 6;
+  constexpr std::size_t kMaxNamed = 6;
   std::vector<std::pair<Key, std::uint64_t>> sorted(counts.begin(), counts.end());
   std::ranges::stable_sort(sorted, std::greater<>(), [](const auto& each) { return each.second; });
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < std::min(sorted.size(), kMostNamed); ++i)
+  for (std::size_t i = 0; i < std::min(sorted.size(), kMaxNamed); ++i)
     texts.push_back(fmt::format("{}: {}", sorted[i].first, sorted[i].second));
   return fmt::format("{}{}", fmt::join(texts, ", "),
-                     sorted.size() > kMostNamed ? fmt::format(", and {} others", sorted.size() - kMostNamed) : "");
+                     sorted.size() > kMaxNamed ? fmt::format(", and {} others", sorted.size() - kMaxNamed) : "");
 }
 
 void print_files(const Files& files) {

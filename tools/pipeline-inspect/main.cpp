@@ -33,7 +33,7 @@ struct Options {
   std::string svg, plugin, limit, batch, made;
 };
 
-constexpr std::uint32_t kUsualBatch = 32, kMostBatch = 1 << 20;
+constexpr std::uint32_t kUsualBatch = 32, kMaxBatch = 1 << 20;
 
 constexpr const char* kOfAFile = "--dot, --svg, --parameters, --batch and --set";
 
@@ -79,7 +79,7 @@ std::string inspect_network(const std::string& file, const Options& options, con
   errors.throw_if_any();
   if (options.parameters) return list_parameters(*network);
   const std::uint32_t batch =
-      options.batch.empty() ? kUsualBatch : static_cast<std::uint32_t>(integer("--batch", options.batch, 1, kMostBatch));
+      options.batch.empty() ? kUsualBatch : static_cast<std::uint32_t>(integer("--batch", options.batch, 1, kMaxBatch));
   return describe_network(*network) + describe_memory(*network, registry, batch);
 }
 

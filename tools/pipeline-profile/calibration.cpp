@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kMostSpread = 2;  // for one sample: a larger measured value is noise of the machine
+constexpr double kMaxSpread = 2;  // for one sample: a larger measured value is noise of the machine
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
@@ -38,7 +38,7 @@ double data_spread(const std::vector<Window>& windows) {
     busy.push_back(seconds);
     samples.push_back(static_cast<double>(window.stages.back().samples));
   }
-  return std::min(spread_of(busy, samples), kMostSpread);
+  return std::min(spread_of(busy, samples), kMaxSpread);
 }
 
 double step_spread(const std::vector<Window>& windows) {
@@ -47,7 +47,7 @@ double step_spread(const std::vector<Window>& windows) {
     seconds.push_back(window.device_seconds);
     steps.push_back(window.steps);
   }
-  return std::min(spread_of(seconds, steps), kMostSpread);
+  return std::min(spread_of(seconds, steps), kMaxSpread);
 }
 
 // Data threads' time in stages: wall time and core time. In short stages only some packets are measured, so the sum is between

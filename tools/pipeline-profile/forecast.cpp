@@ -160,10 +160,10 @@ ForecastQuestion parse_forecast(std::string_view text) {
            nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(kKeys, ", ")));
     }
   }
-  constexpr double kMostDevices = 1e9;
-  if (static_cast<double>(question.devices) * question.hosts > kMostDevices) {
+  constexpr double kMaxDevices = 1e9;
+  if (static_cast<double>(question.devices) * question.hosts > kMaxDevices) {
     fail(ErrorKind::usage, "--forecast: {} devices on each of {} hosts are more than {:g} devices", question.devices,
-         question.hosts, kMostDevices);
+         question.hosts, kMaxDevices);
   }
   return question;
 }

@@ -390,9 +390,9 @@ int run(int argc, char** argv) {
     fail(ErrorKind::usage, "{} needed, found {}; see pipeline-profile --help",
          line.compares ? "--compare: two files are" : "one pipeline file is", line.files.size());
   }
-  constexpr std::int64_t kMost = 1'000'000'000;
-  line.options.most_steps = static_cast<std::uint64_t>(integer("--steps", line.steps, 1, kMost));
-  const auto most_layers = static_cast<std::uint64_t>(integer("--layers", line.layers, 0, kMost));
+  constexpr std::int64_t kMax = 1'000'000'000;
+  line.options.most_steps = static_cast<std::uint64_t>(integer("--steps", line.steps, 1, kMax));
+  const auto most_layers = static_cast<std::uint64_t>(integer("--layers", line.layers, 0, kMax));
   line.options.time_layers = most_layers > 0;
   line.options.only_main = true;
   if (!line.pictures.empty() && most_layers == 0 && !line.experiments.scales()) {

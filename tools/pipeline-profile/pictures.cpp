@@ -132,9 +132,9 @@ struct DrawnLayer {
 
 // Labels of the costliest layers, each next to its dot unless another one is in the way.
 void label_layers(Picture& picture, const Plot& plot, const std::vector<DrawnLayer>& layers) {
-  constexpr std::size_t kMost = 12;
+  constexpr std::size_t kMax = 12;
   std::vector<Area> taken;
-  for (std::size_t i = 0; i < std::min(kMost, layers.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMax, layers.size()); ++i) {
     const Point at = plot.at(layers[i].intensity, layers[i].row->operations / kGiga);
     const std::string& text = layers[i].row->name;
     const double width = drawing::extent_of(text, {.size = kSmall}).width, height = drawing::line_height(kSmall);

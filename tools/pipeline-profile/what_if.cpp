@@ -20,7 +20,7 @@ constexpr std::size_t kParts = 5;      // per measurement: noise of the machine 
 constexpr double kNineOfTen = 1.645;   // standard deviations of a normal distribution to both sides for 90 %
 constexpr double kRunToRun = 0.043;    // standard deviation between runs of one file: tools/bench/README.md
 constexpr double kPerDoubling = 0.03;  // added to the band per doubling or halving of the rate
-constexpr int kMostCores = 4096;       // limit of the simulation
+constexpr int kMaxCores = 4096;       // limit of the simulation
 
 constexpr std::array kCounts = {"threads", "io_threads", "buffers", "chunk", "batch", "cores", "replicas", "image", "pack"};
 constexpr std::array kSpeeds = {"device", "storage"};
@@ -60,8 +60,8 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   } else {
     change.value = factor_value(what, value);
   }
-  if (change.key == "cores" && change.value > kMostCores)
-    fail(ErrorKind::usage, "{}: {} at most are simulated", what, kMostCores);
+  if (change.key == "cores" && change.value > kMaxCores)
+    fail(ErrorKind::usage, "{}: {} at most are simulated", what, kMaxCores);
   if (change.key == "image" && facts.image_side == 0) fail(ErrorKind::usage, "{}: the graph has no network", what);
   if (change.key == "pack" && facts.source_pixels == 0) fail(ErrorKind::usage, "{}: the files are no JPEG or PNG images", what);
   if ((change.key == "device" || change.key == "replicas") && facts.devices.replicas == 0) {

@@ -31,8 +31,8 @@ struct Grid {
 };
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMostBeside = 4;  // with at most this many runs, values are side by side; otherwise each run has a row
-constexpr std::size_t kMostKeys = 12;   // in a page's table of metrics
+constexpr std::size_t kMaxBeside = 4;  // with at most this many runs, values are side by side; otherwise each run has a row
+constexpr std::size_t kMaxKeys = 12;   // in a page's table of metrics
 
 // `digits`: significant ones; 0: a whole number.
 std::string figure_text(double value, int digits) {
@@ -120,7 +120,7 @@ std::map<std::string, Cells> differing_keys(const std::vector<RunRecord>& runs) 
 // A row for each key; with many runs a row for each run, in order, since so many columns fit no screen.
 Grid differences_of(const std::vector<RunRecord>& runs) {
   const std::map<std::string, Cells> keys = differing_keys(runs);
-  const bool beside = runs.size() <= kMostBeside;
+  const bool beside = runs.size() <= kMaxBeside;
   Grid grid{{beside ? "key" : "run"}, {}};
   if (keys.empty()) return grid;
   for (const RunRecord& run : runs) {
@@ -199,7 +199,7 @@ std::string differences_table(const std::vector<RunRecord>& runs) {
 std::string comparison_page(const std::vector<RunRecord>& runs) {
   Grid figures = figures_of(runs, ""), different = differences_of(runs);
   const std::size_t measured = figures.headings.size();
-  if (const auto keys = differing_keys(runs); runs.size() > kMostBeside && keys.size() <= kMostKeys) {
+  if (const auto keys = differing_keys(runs); runs.size() > kMaxBeside && keys.size() <= kMaxKeys) {
     add_keys(figures, keys);
     different.rows.clear();
   }

@@ -163,10 +163,10 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
 
 // "3" or "3:120".
 StartingPoint starting_point(const std::string& text) {
-  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr std::int64_t kMax = 1'000'000'000;
   const std::size_t colon = text.find(':');
-  const std::int64_t epoch = integer("--from", text.substr(0, colon), 1, kMost);
-  const std::int64_t step = colon == std::string::npos ? 1 : integer("--from", text.substr(colon + 1), 1, kMost);
+  const std::int64_t epoch = integer("--from", text.substr(0, colon), 1, kMax);
+  const std::int64_t step = colon == std::string::npos ? 1 : integer("--from", text.substr(colon + 1), 1, kMax);
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 

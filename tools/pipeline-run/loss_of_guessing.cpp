@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::int64_t kMostImages = 1000;  // with more classes only the first ones have an image
+constexpr std::int64_t kMaxImages = 1000;  // with more classes only the first ones have an image
 
 }  // namespace
 
@@ -19,7 +19,7 @@ std::optional<double> loss_of_guessing(const std::shared_ptr<const Loss>& loss, 
   if (target == LossTarget::values) return std::nullopt;
   const bool pixels = target == LossTarget::classes;  // one image, with a pixel of each class
   const LossPlan plan(loss, pixels ? Shape{classes, 1, classes} : Shape{classes});
-  const std::int64_t places = pixels ? classes : std::min(classes, kMostImages);
+  const std::int64_t places = pixels ? classes : std::min(classes, kMaxImages);
   std::vector<float> outputs(static_cast<std::size_t>(places * classes));  // (places, classes)
   std::vector<float> labels(static_cast<std::size_t>(places)), ones(labels.size(), 1.0F);
   std::iota(labels.begin(), labels.end(), 0.0F);

@@ -136,9 +136,9 @@ void talk_as_asked(const CommandLine& line, const Registry& registry, Pipeline& 
 
 std::int64_t batches_of(const std::string& overfit) {
   try {
-    return integer("--overfit", overfit, 1, Overfit::kMostBatches);
+    return integer("--overfit", overfit, 1, Overfit::kMaxBatches);
   } catch (const Error& error) {
-    fail(error.kind(), "{}; in {} steps no more batches are seen {} times each", error.message(), Overfit::kMostSteps,
+    fail(error.kind(), "{}; in {} steps no more batches are seen {} times each", error.message(), Overfit::kMaxSteps,
          Overfit::kLeastPasses);
   }
 }

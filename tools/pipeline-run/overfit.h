@@ -14,16 +14,16 @@ namespace millrace {
 // is not finite.
 class Overfit final : public Trial {
  public:
-  // REQUIRES: 1 to kMostBatches.
+  // REQUIRES: 1 to kMaxBatches.
   explicit Overfit(std::int64_t batches) : batches_(static_cast<std::size_t>(batches)), course_(batches_) {}
-  static constexpr std::uint64_t kMostSteps = 200, kLeastPasses = 10;
-  static constexpr std::int64_t kMostBatches = kMostSteps / kLeastPasses;
+  static constexpr std::uint64_t kMaxSteps = 200, kLeastPasses = 10;
+  static constexpr std::int64_t kMaxBatches = kMaxSteps / kLeastPasses;
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   // Also removes label smoothing and mixed images, which put a floor under the loss.
   void shorten(Pipeline& pipeline) const override;
   void check(const PreparedRun& prepared) override;
-  std::uint64_t most_steps() const override { return kMostSteps; }
+  std::uint64_t most_steps() const override { return kMaxSteps; }
   void step(const StepEvent& event) override;
   bool succeeded() const override { return course_.steps() > 0 && course_.learned(); }
   std::string text() const override;  // "passed: " or "failed: ", and the verdict

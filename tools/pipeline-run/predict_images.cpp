@@ -47,14 +47,14 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
 }
 
 [[noreturn]] void refuse_missing(const std::vector<std::string>& missing, std::size_t names) {
-  constexpr std::size_t kMostNamed = 20;
+  constexpr std::size_t kMaxNamed = 20;
   std::string text;
   for (const std::string& name : missing) {
-    if (&name - missing.data() == kMostNamed) break;
+    if (&name - missing.data() == kMaxNamed) break;
     const bool is_pattern = name.find_first_of("*?[{") != std::string::npos;
     text += "\n  " + (is_pattern ? fmt::format("no file fits '{}'", line_text(name)) : no_such_file(name));
   }
-  if (missing.size() > kMostNamed) text += fmt::format("\n  and {} more", missing.size() - kMostNamed);
+  if (missing.size() > kMaxNamed) text += fmt::format("\n  and {} more", missing.size() - kMaxNamed);
   fail(ErrorKind::usage, "--predict: {} of {} names lead nowhere, and nothing was predicted:{}", missing.size(), names, text);
 }
 

@@ -22,11 +22,11 @@ namespace {
 
 // A file without the lines that break its TOML syntax, and without `extends`.
 Value readable_lines(const std::string& file) {
-  constexpr int kMostLeftOut = 100;
+  constexpr int kMaxLeftOut = 100;
   std::ifstream stream(file, std::ios::binary);
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  for (int left_out = 0; left_out <= kMostLeftOut; ++left_out) {
+  for (int left_out = 0; left_out <= kMaxLeftOut; ++left_out) {
     Diagnostics errors;
     if (auto document = parse_toml(fmt::format("{}\n", fmt::join(lines, "\n")), file, errors)) return *document;
     std::size_t at = std::min(static_cast<std::size_t>(std::max(errors.entries().front().at.line, 1)), lines.size());

@@ -10,7 +10,7 @@
 namespace millrace {
 
 TraceWish trace_wish(std::string_view text) {
-  constexpr std::int64_t kMost = 1'000'000'000'000;
+  constexpr std::int64_t kMax = 1'000'000'000'000;
   const std::size_t colon = text.rfind(':');
   const std::string_view steps = colon == text.npos ? "" : text.substr(colon + 1);
   const bool has_steps = !steps.empty() && steps.find_first_not_of("0123456789-") == steps.npos;
@@ -20,8 +20,8 @@ TraceWish trace_wish(std::string_view text) {
     fail(ErrorKind::usage, "--trace: expected FILE or FILE:FIRST-LAST with two steps, found '{}'", text);
   }
   if (!has_steps) return wish;
-  const std::int64_t first = integer("--trace", std::string(steps.substr(0, dash)), 1, kMost);
-  const std::int64_t last = integer("--trace", std::string(steps.substr(dash + 1)), first, kMost);
+  const std::int64_t first = integer("--trace", std::string(steps.substr(0, dash)), 1, kMax);
+  const std::int64_t last = integer("--trace", std::string(steps.substr(dash + 1)), first, kMax);
   wish.steps = {static_cast<std::uint64_t>(first - 1), static_cast<std::uint64_t>(last - 1)};
   return wish;
 }

@@ -48,13 +48,13 @@ const TrialOperand& operand_of(const Trial& trial, WindowOperand which) {
 }
 
 // Memory limit of a trial outside the plan.
-constexpr std::size_t kMostOfTrial = std::size_t{1} << 30;
+constexpr std::size_t kMaxOfTrial = std::size_t{1} << 30;
 
 // Runs a kernel once on scratch memory, which grows as needed, and compares all of its results with the known ones. Detects wrong
 // values and writes outside the kernel's memory. Skips the trial if it would take more than a gibibyte.
 Fault find_fault(const Trial& trial, MemoryRegion& scratch, const std::function<void(const TrialMemory&)>& kernel) {
   const auto channels = static_cast<std::size_t>(trial.shape.groups * trial.shape.k);
-  if (trial.x.bytes + trial.w.bytes + trial.y.bytes + trial.scratch > kMostOfTrial) return {};
+  if (trial.x.bytes + trial.w.bytes + trial.y.bytes + trial.scratch > kMaxOfTrial) return {};
   const GuardedMemory guarded(scratch, {{"input", trial.x.bytes},
                                         {"weights", trial.w.bytes},
                                         {"output", trial.y.bytes},
@@ -136,7 +136,7 @@ WindowShape shape_of(const WindowSum& sum) {
   return shape;
 }
 
-constexpr double kMostOfReference = 0x1p24;  // multiply-adds over all samples
+constexpr double kMaxOfReference = 0x1p24;  // multiply-adds over all samples
 
 double multiply_adds(const WindowShape& s) {
   const auto side = [](const WindowShape::Side& of) { return static_cast<double>(of.out * of.kernel); };
@@ -239,11 +239,11 @@ void fill(const memory::desc& desc, std::byte* data) {
 
 // The first part of a large tensor along its first axis. Blocks of a layout are not split.
 memory::desc first_part(const memory::desc& desc) {
-  constexpr memory::dim kMostElements = memory::dim{1} << 22, kBlock = 16;
+  constexpr memory::dim kMaxElements = memory::dim{1} << 22, kBlock = 16;
   memory::dims extents = dims_of(desc);
   memory::dim rest = 1;
   for (std::size_t axis = 1; axis < extents.size(); ++axis) rest *= extents[axis];
-  const memory::dim most = std::max(kMostElements / std::max<memory::dim>(rest, 1), memory::dim{1});
+  const memory::dim most = std::max(kMaxElements / std::max<memory::dim>(rest, 1), memory::dim{1});
   if (extents[0] <= most) return desc;
   extents[0] = most < kBlock ? most : most / kBlock * kBlock;
   return desc.submemory_desc(extents, memory::dims(extents.size(), 0));
@@ -319,7 +319,7 @@ Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& s
 bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
   if (!verdicts_) return true;
   const WindowSum exact = as_chosen(sum, chosen);
-  if (std::string_view(chosen.impl_info_str()).starts_with("ref") && multiply_adds(shape_of(exact)) > kMostOfReference)
+  if (std::string_view(chosen.impl_info_str()).starts_with("ref") && multiply_adds(shape_of(exact)) > kMaxOfReference)
     return true;
   try {
     return verdicts_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();

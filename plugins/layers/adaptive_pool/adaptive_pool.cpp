@@ -20,7 +20,7 @@ class AdaptivePool : public PortableLayer {
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
     const Shape& from = inputs[0];
     if (from.rank() != 3) fail(ErrorKind::usage, "its input is {}: it needs a map", to_string(from));
-    if (from[1] * size_.height >= kMostProduct || from[2] * size_.width >= kMostProduct) {
+    if (from[1] * size_.height >= kMaxProduct || from[2] * size_.width >= kMaxProduct) {
       fail(ErrorKind::usage, "its input is {} and 'size' {} x {}, which is too large", to_string(from), size_.height,
            size_.width);
     }
@@ -65,7 +65,7 @@ class AdaptivePool : public PortableLayer {
   }
 
  private:
-  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // kernels multiply input and output extents
+  static constexpr std::int64_t kMaxProduct = std::int64_t{1} << 30;  // kernels multiply input and output extents
 
   const Size size_;
 };

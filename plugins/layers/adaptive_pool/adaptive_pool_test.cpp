@@ -11,7 +11,7 @@
 namespace millrace::layers {
 namespace {
 
-constexpr std::int32_t kMost = 7;
+constexpr std::int32_t kMax = 7;
 
 // ATen/native/AdaptivePooling.h
 std::int32_t start_index(std::int32_t a, std::int32_t b, std::int32_t c) { return (a / b) * c + ((a % b) * c) / b; }
@@ -39,8 +39,8 @@ struct Extents {
 // use(extents): all extents along one axis, with some along the other.
 template <class Use>
 void for_each_extents(const Use& use) {
-  for (std::int32_t in = 1; in <= kMost; ++in) {
-    for (std::int32_t out = 1; out <= kMost; ++out) {
+  for (std::int32_t in = 1; in <= kMax; ++in) {
+    for (std::int32_t out = 1; out <= kMax; ++out) {
       for (const Extents& extents : {Extents{in, 5, out, 3}, {4, in, 4, out}, {2, in, 3, out}}) {
         SCOPED_TRACE(testing::Message() << extents.height << " x " << extents.width << " -> " << extents.rows << " x "
                                         << extents.columns);

@@ -38,7 +38,7 @@ class Upsample final : public PortableLayer {
     LayerPlan plan;
     plan.output = output_of(inputs[0]);
     for (const int axis : {1, 2}) {
-      if (inputs[0][axis] * plan.output[axis] < kMostProduct) continue;
+      if (inputs[0][axis] * plan.output[axis] < kMaxProduct) continue;
       fail(ErrorKind::usage, "its input is {} and its output {}, which is too large", to_string(inputs[0]),
            to_string(plan.output));
     }
@@ -74,7 +74,7 @@ class Upsample final : public PortableLayer {
   }
 
  private:
-  static constexpr std::int64_t kMostProduct = std::int64_t{1}
+  static constexpr std::int64_t kMaxProduct = std::int64_t{1}
                                                << 30;  // limits the product of input and output extents, which kernels compute
 
   bool is_nearest() const { return params_.mode == "nearest"; }

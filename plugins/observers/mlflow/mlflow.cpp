@@ -81,7 +81,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 class Client {
  public:
   static constexpr web::Milliseconds kPatience{5'000};
-  static constexpr std::size_t kMostMetrics = 1000, kMostTexts = 100;  // MLflow's limits per request
+  static constexpr std::size_t kMaxMetrics = 1000, kMaxTexts = 100;  // MLflow's limits per request
 
   Client(std::string uri, Access access) : uri_(std::move(uri)), access_(std::move(access)) {}
 
@@ -92,7 +92,7 @@ class Client {
   void reopen_run(const std::string& run) { update(run, "RUNNING", 0); }
   std::map<std::string, std::uint64_t> newest_steps(const std::string& run);  // by metric
   void log_params(const std::string& run, const Texts& params);
-  void log_metrics(const std::string& run, std::span<const Metric> metrics);  // REQUIRES: at most kMostMetrics
+  void log_metrics(const std::string& run, std::span<const Metric> metrics);  // REQUIRES: at most kMaxMetrics
   // `status`: FINISHED, FAILED or KILLED. `patience`: instead of kPatience.
   void end_run(const std::string& run, const std::string& status, std::int64_t milliseconds, web::Milliseconds patience);
 
@@ -201,9 +201,9 @@ std::map<std::string, std::uint64_t> Client::newest_steps(const std::string& run
 }
 
 void Client::log_params(const std::string& run, const Texts& params) {
-  for (std::size_t at = 0; at < params.size(); at += kMostTexts) {
+  for (std::size_t at = 0; at < params.size(); at += kMaxTexts) {
     const auto begin = params.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(kMostTexts, params.size() - at));
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(kMaxTexts, params.size() - at));
     call("POST", "runs/log-batch", {{"run_id", run}, {"params", texts({begin, end})}});
   }
 }
@@ -230,7 +230,7 @@ constexpr auto kPeriod = std::chrono::seconds(1);          // between two reques
 constexpr auto kPause = std::chrono::seconds(10);          // after a failed request
 constexpr auto kSyncPatience = std::chrono::seconds(1);    // the longest wait of a checkpoint
 constexpr auto kEndPatience = std::chrono::seconds(10);    // the longest wait at the end of a run, plus about a second
-constexpr std::size_t kMostWaiting = 200'000;              // metrics
+constexpr std::size_t kMaxWaiting = 200'000;              // metrics
 constexpr const char* kIdentifierFile = "mlflow_run.txt";  // in the run's folder, for a resumed run
 
 std::int64_t milliseconds_now() {
@@ -281,7 +281,7 @@ class Sender {
   void add(std::vector<Metric> metrics) {
     const std::lock_guard lock(mutex_);
     for (Metric& metric : metrics) waiting_.push_back(std::move(metric));
-    for (; waiting_.size() > kMostWaiting; ++lost_) waiting_.pop_front();
+    for (; waiting_.size() > kMaxWaiting; ++lost_) waiting_.pop_front();
   }
 
   // Returns when all data are sent, after kSyncPatience at most, and at once if the server does not respond.
@@ -362,7 +362,7 @@ class Sender {
   std::vector<Metric> take() {
     std::vector<Metric> batch;
     const std::lock_guard lock(mutex_);
-    for (; !waiting_.empty() && batch.size() < Client::kMostMetrics; waiting_.pop_front()) {
+    for (; !waiting_.empty() && batch.size() < Client::kMaxMetrics; waiting_.pop_front()) {
       const auto told = told_steps_.find(waiting_.front().key);
       if (told == told_steps_.end() || waiting_.front().step > told->second) batch.push_back(std::move(waiting_.front()));
     }

@@ -28,8 +28,8 @@ namespace {
 constexpr auto kLookPeriod = std::chrono::seconds(5);     // for pictures in the run's folder
 constexpr auto kReportPeriod = std::chrono::seconds(30);  // for report.html, in addition to the ends of epochs
 constexpr auto kStuck = std::chrono::minutes(5);          // without a step, a pass or a packet
-constexpr double kLeastFactor = 1e-3, kMostFactor = 1e3;  // a run's limits (RunControl::rate_factor())
-constexpr std::size_t kMostPictureBytes = std::size_t{4} << 20, kMostReportBytes = std::size_t{24} << 20;
+constexpr double kLeastFactor = 1e-3, kMaxFactor = 1e3;  // a run's limits (RunControl::rate_factor())
+constexpr std::size_t kMaxPictureBytes = std::size_t{4} << 20, kMaxReportBytes = std::size_t{24} << 20;
 constexpr const char* kReport = "report.html";
 
 // A page's request to the run. Returns false if it does not exist or the body is invalid.
@@ -37,7 +37,7 @@ bool ask(RunControl& control, std::string_view what, std::string_view body) {
   if (what == "rate_factor") {
     double factor = 0;
     const auto [end, error] = std::from_chars(body.data(), body.data() + body.size(), factor);
-    if (error != std::errc() || end != body.data() + body.size() || !(factor >= kLeastFactor && factor <= kMostFactor)) {
+    if (error != std::errc() || end != body.data() + body.size() || !(factor >= kLeastFactor && factor <= kMaxFactor)) {
       return false;
     }
     control.rate_factor(factor);
@@ -190,8 +190,8 @@ class PageObserver final : public RunObserver {
       JsonObject pictures;
       std::size_t bytes = 0;
       for (const Picture& picture : story_.with([](const Story& story) { return story.pictures(); })) {
-        const std::string url = data_url(folder_, picture, kMostPictureBytes);
-        if (url.empty() || (bytes += url.size()) > kMostReportBytes) continue;
+        const std::string url = data_url(folder_, picture, kMaxPictureBytes);
+        if (url.empty() || (bytes += url.size()) > kMaxReportBytes) continue;
         pictures.add(picture.name, url);
       }
       OutputFile file((folder_ / kReport).string(), OutputFile::Sync::later);

@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostPictures = 60;
-constexpr int kMostDeep = 1;
+constexpr std::size_t kMaxPictures = 60;
+constexpr int kMaxDeep = 1;
 
 std::string base64(const std::string& bytes) {
   static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -41,7 +41,7 @@ std::vector<Picture> pictures_in(const fs::path& folder) {
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     const fs::path name = entry->path().lexically_relative(folder);
     std::error_code ignored;
-    if (entry->is_directory(ignored) && (entry.depth() >= kMostDeep || name == "checkpoints")) {
+    if (entry->is_directory(ignored) && (entry.depth() >= kMaxDeep || name == "checkpoints")) {
       entry.disable_recursion_pending();
     }
     if (name.extension() != ".png" && name.extension() != ".svg") continue;
@@ -56,7 +56,7 @@ std::vector<Picture> pictures_in(const fs::path& folder) {
     return picture.name.ends_with(".png") && std::ranges::find(pictures, picture.name.substr(0, picture.name.size() - 4) + ".svg",
                                                                &Picture::name) != pictures.end();
   });
-  if (pictures.size() > kMostPictures) pictures.resize(kMostPictures);
+  if (pictures.size() > kMaxPictures) pictures.resize(kMaxPictures);
   return pictures;
 }
 

@@ -37,11 +37,11 @@ using Text = std::shared_ptr<const std::string>;
 constexpr auto kChangePeriod = std::chrono::milliseconds(200);
 constexpr auto kSignOfLife = std::chrono::seconds(5);  // after the last change; detects closed listeners
 constexpr auto kGoodbye = std::chrono::milliseconds(500);
-constexpr std::size_t kMostChanges = 64;                            // that a slow listener may lag behind
-constexpr std::size_t kMostListeners = 32, kMostWithoutToken = 16;  // kMostWithoutToken is a part of kMostListeners
-constexpr std::size_t kMostBody = 64;                               // bytes
-constexpr unsigned kMostConnections = 256;
-constexpr std::size_t kMostOpen = 128;  // connections that are not listeners; a new one closes the oldest
+constexpr std::size_t kMaxChanges = 64;                            // that a slow listener may lag behind
+constexpr std::size_t kMaxListeners = 32, kMaxWithoutToken = 16;  // kMaxWithoutToken is a part of kMaxListeners
+constexpr std::size_t kMaxBody = 64;                               // bytes
+constexpr unsigned kMaxConnections = 256;
+constexpr std::size_t kMaxOpen = 128;  // connections that are not listeners; a new one closes the oldest
 constexpr unsigned kIdleSeconds = 15;
 constexpr auto kHeaderTime = std::chrono::seconds(10);            // for the whole header block, however slowly it arrives
 constexpr std::size_t kConnectionMemory = std::size_t{16} << 10;  // headers must fit
@@ -209,7 +209,7 @@ void Server::Loop::start_daemon() {
       }
       auto& asked = *static_cast<Request*>(*request);
       if (*bytes == 0) return loop->handle(connection, url, method, asked);
-      if (asked.body.size() + *bytes > kMostBody) return MHD_NO;  // the connection is closed
+      if (asked.body.size() + *bytes > kMaxBody) return MHD_NO;  // the connection is closed
       asked.body.append(data, std::exchange(*bytes, 0));
       return MHD_YES;
     });
@@ -226,7 +226,7 @@ void Server::Loop::start_daemon() {
   const auto silent = [](void*, const char*, va_list) {};
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, +on_request, this,
                              MHD_OPTION_EXTERNAL_LOGGER, +silent, nullptr, MHD_OPTION_LISTEN_SOCKET, socket_,
-                             MHD_OPTION_CONNECTION_LIMIT, kMostConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
+                             MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds,
                              MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionMemory, MHD_OPTION_NOTIFY_COMPLETED, +on_end, this,
                              MHD_OPTION_NOTIFY_CONNECTION, +on_connection, this, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
   if (daemon_ == nullptr) {
@@ -293,7 +293,7 @@ void Server::Loop::serve() {
 void Server::Loop::note(MHD_Connection* connection, bool awaits_headers) {
   forget(connection);
   open_.push_back({connection, Clock::now(), awaits_headers});
-  if (open_.size() > kMostOpen) close_connection(open_.front().connection), open_.pop_front();
+  if (open_.size() > kMaxOpen) close_connection(open_.front().connection), open_.pop_front();
 }
 
 void Server::Loop::forget(MHD_Connection* connection) {
@@ -343,7 +343,7 @@ void Server::Loop::tell_changes() {
 void Server::Loop::append(Text change) {
   changed_ = Clock::now();
   changes_.push_back(std::move(change));
-  if (changes_.size() <= kMostChanges) return;
+  if (changes_.size() <= kMaxChanges) return;
   changes_.pop_front();
   ++first_change_;
 }
@@ -438,7 +438,7 @@ MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
 
 MHD_Result Server::Loop::listen(MHD_Connection* connection) {
   const bool has_token = access_.has_token(token_of(connection));  // others leave room for those with the token
-  if (listeners_.size() >= (has_token ? kMostListeners : kMostWithoutToken)) {
+  if (listeners_.size() >= (has_token ? kMaxListeners : kMaxWithoutToken)) {
     return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
   }
   if (listeners_.empty()) {  // changes until now are dropped, so the state must be made after them

@@ -16,8 +16,8 @@
 namespace millrace::page {
 namespace {
 
-constexpr std::size_t kMostDevices = 8;
-constexpr std::size_t kMostSettings = 300, kMostOfSetting = 200;  // keys; bytes per value
+constexpr std::size_t kMaxDevices = 8;
+constexpr std::size_t kMaxSettings = 300, kMaxOfSetting = 200;  // keys; bytes per value
 
 std::string figures_json(const std::vector<Figure>& figures) {
   return list(figures, [](const Figure& figure) {
@@ -36,10 +36,10 @@ std::string shortened(std::string text, std::size_t most) {
 
 // [["train.batch.size","50"],...], without the quotes of a text.
 std::string settings_json(std::vector<RunSetting> settings) {
-  if (settings.size() > kMostSettings) settings.resize(kMostSettings);
+  if (settings.size() > kMaxSettings) settings.resize(kMaxSettings);
   return list(settings, [](const RunSetting& setting) {
     const bool is_text = setting.value.kind() == Value::Kind::text;
-    const std::string text = shortened(is_text ? setting.value.text() : to_toml(setting.value), kMostOfSetting);
+    const std::string text = shortened(is_text ? setting.value.text() : to_toml(setting.value), kMaxOfSetting);
     return fmt::format("[{},{}]", page::quoted(setting.key), page::quoted(text));
   });
 }
@@ -192,9 +192,9 @@ std::string devices_json(const std::vector<DeviceTelemetry>& now, const std::vec
                      growth_rate(device.copy_seconds, old.copy_seconds, seconds),
                      growth_rate(device.communication_seconds, old.communication_seconds, seconds)});
   }
-  if (rates.size() > kMostDevices) {
+  if (rates.size() > kMaxDevices) {
     std::ranges::stable_sort(rates, {}, &DeviceRates::compute);
-    rates.resize(kMostDevices);
+    rates.resize(kMaxDevices);
   }
   return list(rates, [](const DeviceRates& each) {
     return JsonObject()
@@ -249,7 +249,7 @@ void Story::plot(const std::string& graph, std::uint64_t step, const Figure& fig
   const std::string name = graph + "." + figure.name;
   auto found = curves_.find(name);
   if (found == curves_.end()) {
-    if (curves_.size() == kMostCurves) return;
+    if (curves_.size() == kMaxCurves) return;
     const double memory = smooth ? std::clamp(static_cast<double>(run_.steps) / 100, 5.0, 500.0) : 0;
     found =
         curves_.emplace(name, Curve{Course(memory), graph, figure.name, figure.percent, figure.higher_is_better, memory}).first;
@@ -268,7 +268,7 @@ void Story::plot_pass(const PassEvent& e, const Figure& figure) {
 
 void Story::say(std::string kind, std::string text, double seconds) {
   log_.push_back({++messages_, seconds, std::move(kind), std::move(text)});
-  if (log_.size() > kMostMessages) log_.pop_front();
+  if (log_.size() > kMaxMessages) log_.pop_front();
 }
 
 void Story::add(const StepEvent& e) {
@@ -314,7 +314,7 @@ void Story::add(const CheckpointEvent& e) {
 
 void Story::add(const BadSampleEvent& e) {
   bad_samples_.push_back(e);
-  if (bad_samples_.size() > kMostBadSamples) bad_samples_.pop_front();
+  if (bad_samples_.size() > kMaxBadSamples) bad_samples_.pop_front();
   changed_ |= kBad;
 }
 

@@ -76,7 +76,7 @@ class Story {
   std::string message(const Message& message) const;
   std::string telemetry() const;
 
-  static constexpr std::size_t kMostCurves = 64, kMostMessages = 200, kMostBadSamples = 50;
+  static constexpr std::size_t kMaxCurves = 64, kMaxMessages = 200, kMaxBadSamples = 50;
 
   RunStart run_;
   std::string settings_ = "[]";  // the pipeline file's settings as JSON

@@ -31,7 +31,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);  // the byte order of the file's values
 
 constexpr std::uint64_t kLargestHeader = 64 << 20;
-constexpr int kMostFilters = 256, kLargestFilter = 64;
+constexpr int kMaxFilters = 256, kLargestFilter = 64;
 
 struct Filters {
   std::string name;
@@ -52,7 +52,7 @@ std::optional<Filters> filters_of(const std::string& name, const nlohmann::json&
   const bool has_colours = extents[1] == 1 || extents[1] == 3;
   if (!has_colours || extents[0] < 1 || std::min(extents[2], extents[3]) < 2 || std::max(extents[2], extents[3]) > kLargestFilter)
     return {};
-  return Filters{name, std::min(extents[0], kMostFilters), extents[1], extents[2], extents[3], {}};
+  return Filters{name, std::min(extents[0], kMaxFilters), extents[1], extents[2], extents[3], {}};
 }
 
 std::optional<Filters> read_filters(const std::filesystem::path& path) {
@@ -154,7 +154,7 @@ class PicturesObserver final : public RunObserver {
   }
   void pass(const PassEvent& e) override {
     history_.pass(e);
-    if (constexpr auto kMost = drawing::kMostDrawnClasses; !e.class_matrix.empty() && e.class_matrix.size() <= kMost * kMost) {
+    if (constexpr auto kMax = drawing::kMaxDrawnClasses; !e.class_matrix.empty() && e.class_matrix.size() <= kMax * kMax) {
       newest_ = e;
       draw_classes(kSecondsOfEpochs);
     }

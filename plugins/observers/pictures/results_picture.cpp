@@ -15,7 +15,7 @@ using namespace drawing;
 
 constexpr double kWidth = 1200, kMargin = 24, kBetween = 28, kLarge = 330, kSmall = 190;
 constexpr double kHeading = 18, kText = 11;
-constexpr std::size_t kMostSmall = 4;
+constexpr std::size_t kMaxSmall = 4;
 constexpr Colour kTraining = kBlue, kOfPasses[] = {kOrange, kGreen, kPurple, kYellow};
 
 // A few extreme values, such as those of the first steps, must not flatten the rest of a curve.
@@ -189,7 +189,7 @@ Picture results_picture(const History& history, const std::string& state, const 
   const std::string& primary = names[large - 1];
   std::vector<std::string> others(names.begin() + static_cast<std::ptrdiff_t>(large), names.end());
   const std::size_t series = (history.rate().empty() ? 0 : 1) + (history.speed().empty() ? 0 : 1);
-  others.resize(std::min(others.size(), kMostSmall - series));
+  others.resize(std::min(others.size(), kMaxSmall - series));
   const std::size_t small = others.size() + series;
 
   Picture measured(kWidth, 10);  // measures the heading's lines

@@ -94,7 +94,7 @@ EventFile::~EventFile() {
 
 void EventFile::write(std::string_view record) {
   const std::string text = framed(record);
-  if (waiting_.size() + text.size() > kMostKept) {
+  if (waiting_.size() + text.size() > kMaxKept) {
     ++lost_;
     return;
   }

@@ -19,7 +19,7 @@ std::string framed(std::string_view record);
 // A new file events.out.tfevents.SECONDS.HOST in `folder`, appended to. Readers sort a folder's files by name, so this one gets
 // more seconds than all others there. Throws Error(run) with the file's name if it cannot be created.
 //
-// Records that do not fit on a full disk wait in memory, at most kMostKept bytes, and the file continues where it ended: readers
+// Records that do not fit on a full disk wait in memory, at most kMaxKept bytes, and the file continues where it ended: readers
 // wait for the rest of a record. Not thread-safe.
 class EventFile {
  public:
@@ -36,7 +36,7 @@ class EventFile {
 
   static bool is_there(const std::filesystem::path& folder);  // true if the folder has an event file
 
-  static constexpr std::size_t kMostKept = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxKept = std::size_t{4} << 20;
 
  private:
   void tell(const std::string& what);

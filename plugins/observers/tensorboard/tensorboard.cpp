@@ -33,11 +33,11 @@ namespace {
 // Finds new or changed PNG files in the folder and its subfolders, ignoring checkpoints and links. Not thread-safe.
 class Pictures {
  public:
-  // Adds each as an image, "first_batches" or "FOLDER/NAME". Skips unreadable files and those above kMostBytes, and results.png:
+  // Adds each as an image, "first_batches" or "FOLDER/NAME". Skips unreadable files and those above kMaxBytes, and results.png:
   // TensorBoard draws the run's course itself.
   void add_changed(const std::filesystem::path& folder, Summary& summary);
 
-  static constexpr std::uintmax_t kMostBytes = std::uintmax_t{8} << 20;
+  static constexpr std::uintmax_t kMaxBytes = std::uintmax_t{8} << 20;
 
  private:
   std::map<std::string, std::filesystem::file_time_type> seen_;
@@ -80,7 +80,7 @@ void Pictures::add_changed(const fs::path& folder, Summary& summary) {
     std::error_code gone;
     const auto written = fs::last_write_time(path, gone);
     const std::string name = path.lexically_relative(folder).replace_extension().generic_string();
-    if (gone || fs::file_size(path, gone) > kMostBytes || gone) continue;
+    if (gone || fs::file_size(path, gone) > kMaxBytes || gone) continue;
     const auto found = seen_.find(name);
     if (found != seen_.end() && found->second == written) continue;
     std::optional<Summary::Image> image = image_of(path);

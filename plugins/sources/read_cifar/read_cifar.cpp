@@ -197,7 +197,7 @@ void ReadCifar::read(Sample& sample) {
   sample.label = labels_[index];
   if (sample.label < 0)
     fail(ErrorKind::content, "the label of the record at byte {} is none of the {} classes", sample.offset, format_.classes);
-  std::uint8_t record[CifarFormat::kMostRecord];
+  std::uint8_t record[CifarFormat::kMaxRecord];
   storage_.read(sample.url, sample.offset, format_.record(), record);
   if (record[format_.label_at] != sample.label) {
     fail(ErrorKind::data, "'{}' has changed since it was listed: the label of the record at byte {} was {}, and is {}; run again",

@@ -20,7 +20,7 @@ inline constexpr ImageShape kCifarImage{32, 32, 3};
 // A record: the labels, one byte each (CIFAR-100: coarse, then fine), then the red, green and blue plane, row by row.
 // Source: "Binary version" at https://www.cs.toronto.edu/~kriz/cifar.html
 struct CifarFormat {
-  static constexpr std::size_t kMostRecord = 2 + kCifarImage.bytes();
+  static constexpr std::size_t kMaxRecord = 2 + kCifarImage.bytes();
   std::uint32_t label_bytes = 1;
   std::uint32_t label_at = 0;  // which label is used
   std::int32_t classes = 10;

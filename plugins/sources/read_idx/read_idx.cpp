@@ -22,7 +22,7 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
          static_cast<std::uint32_t>(bytes[2]) << 8U | bytes[3];
 }
 
-// `bytes`: the beginning of the file, kMost bytes or all of it; `file_bytes`: its size. Throws ErrorKind::data if it is not an
+// `bytes`: the beginning of the file, kMax bytes or all of it; `file_bytes`: its size. Throws ErrorKind::data if it is not an
 // IDX file of unsigned bytes, or its length differs from its header.
 IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t file_bytes) {
   if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
@@ -174,7 +174,7 @@ std::string ReadIdx::find_labels_beside() const {
 }
 
 IdxHeader ReadIdx::read_header(const std::string& url, const Storage::Object& object) {
-  std::uint8_t bytes[IdxHeader::kMost];
+  std::uint8_t bytes[IdxHeader::kMax];
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(object.bytes, sizeof(bytes)));
   storage_.read(url, 0, size, bytes);
   fingerprint_ = combine(combine(combine(fingerprint_, hash_text(url)), object.bytes), hash_text(object.version));

@@ -18,7 +18,7 @@ namespace millrace {
 // significant byte first. The elements follow without a gap.
 // Source: "The IDX file format" at http://yann.lecun.com/exdb/mnist
 struct IdxHeader {
-  static constexpr std::size_t kMost = 4 + 4 * 4;  // size of a header with four extents
+  static constexpr std::size_t kMax = 4 + 4 * 4;  // size of a header with four extents
 
   std::vector<std::uint32_t> extents;  // outermost first; 1 to 4 extents
 

@@ -47,7 +47,7 @@ std::string idx(std::initializer_list<unsigned> extents, const std::string& elem
 }
 
 std::string header_error(const std::string& file, std::uint64_t file_bytes = 0) {
-  const std::size_t size = std::min(file.size(), IdxHeader::kMost);
+  const std::size_t size = std::min(file.size(), IdxHeader::kMax);
   try {
     read_idx_header({reinterpret_cast<const std::uint8_t*>(file.data()), size}, file_bytes == 0 ? file.size() : file_bytes);
   } catch (const Error& error) {

@@ -35,16 +35,16 @@ bool is_part(const std::string& value) {
 }
 
 bool tells_parts(std::string_view text, const TableFormat& format, const std::string& name, const std::string& column) {
-  constexpr std::size_t kMostParts = 20;
+  constexpr std::size_t kMaxParts = 20;
   std::set<std::string> values;
   try {
     read_table(text, format, name, {column}, [&values](std::span<const Cell> cells) {
-      if (values.size() <= kMostParts) values.insert(cells.front().text);
+      if (values.size() <= kMaxParts) values.insert(cells.front().text);
     });
   } catch (const Error&) {  // a JSON line without it; the wanted columns were read before
     return false;
   }
-  return values.size() > 1 && values.size() <= kMostParts && std::ranges::all_of(values, is_part);
+  return values.size() > 1 && values.size() <= kMaxParts && std::ranges::all_of(values, is_part);
 }
 
 // The first of `columns` that has such a name, is not `used`, and distinguishes files; "" if none.
@@ -57,7 +57,7 @@ std::string part_column(std::string_view text, const TableFormat& format, const 
   return {};
 }
 
-constexpr std::int64_t kMostClasses = 1 << 20;  // a larger label is a mistake, such as a price in the wrong column
+constexpr std::int64_t kMaxClasses = 1 << 20;  // a larger label is a mistake, such as a price in the wrong column
 
 template <class Number>
 std::optional<Number> parse(std::string_view text) {
@@ -205,9 +205,9 @@ class ListBuilder {
     std::vector<std::int32_t> values;
     for (const std::string& name : list_.classes) {
       const std::int64_t value = *parse_integer(name);
-      if (value >= kMostClasses) {
+      if (value >= kMaxClasses) {
         fail(ErrorKind::data, "'{}': column '{}' has the label {}: integers are class numbers, expected less than {}", name_,
-             *columns_.label, value, kMostClasses);
+             *columns_.label, value, kMaxClasses);
       }
       values.push_back(static_cast<std::int32_t>(value));
     }
@@ -283,8 +283,8 @@ class ListBuilder {
 }  // namespace
 
 std::string classes_key(const std::vector<std::string>& names) {
-  constexpr std::size_t kMostNamed = 20;
-  if (names.size() > kMostNamed) return "`classes` names them all";
+  constexpr std::size_t kMaxNamed = 20;
+  if (names.size() > kMaxNamed) return "`classes` names them all";
   const std::string list = line_text(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
   return fmt::format("classes = {0} says so, or with data.path --set 'data.classes={0}'", list);
 }

@@ -49,7 +49,7 @@ class CsvReader {
 };
 
 constexpr std::string_view kBlanks = " \t";
-constexpr std::size_t kMostColumns =
+constexpr std::size_t kMaxColumns =
     100'000;  // a file of another kind may be one long row, and a field takes many times the memory of its text
 
 CsvReader::CsvReader(std::string_view text, char separator, std::string name)
@@ -69,9 +69,9 @@ bool CsvReader::next(std::vector<Field>& fields) {
   for (skip_blanks(); at_ < text_.size() && at_line_end(); skip_blanks()) end_line();
   if (at_ == text_.size()) return false;
   while (true) {
-    if (fields.size() == kMostColumns) {
+    if (fields.size() == kMaxColumns) {
       fail(ErrorKind::data, "{}:{}: this row has more than {} columns: name a list, with a row for each image", name_, line_,
-           kMostColumns);
+           kMaxColumns);
     }
     read_field(fields.emplace_back());
     if (at_line_end()) break;
@@ -124,10 +124,10 @@ using OnRow = std::function<void(std::span<const Cell>)>;
 
 // The first few, joined; the first row of a file that is not a table can have any length.
 std::string first_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 20, kLongest = 300;
-  const auto count = static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  constexpr std::size_t kMax = 20, kLongest = 300;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(names.size(), kMax));
   const std::string text = line_text(fmt::format("{}", fmt::join(names.begin(), names.begin() + count, "', '")));
-  return names.size() > kMost || text.size() > kLongest ? text.substr(0, kLongest) + " ..." : text;
+  return names.size() > kMax || text.size() > kLongest ? text.substr(0, kLongest) + " ..." : text;
 }
 
 // The field index of each wanted column.

@@ -129,7 +129,7 @@ bool any_pairs(const ByStem& images, const ByStem& targets) {
 // The common endings of all names, from a '_', '-' or '.' on: "_left" and "_000019_left", the shortest first. The first one is
 // empty.
 std::vector<std::string> common_endings(const std::vector<File>& files) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMax = 5;
   std::string common = files.front().stem.substr(files.front().stem.rfind('/') + 1);  // npos + 1 is 0
   for (const File& file : files) {
     const auto same = std::mismatch(common.rbegin(), common.rend(), file.stem.rbegin(), file.stem.rend());
@@ -137,7 +137,7 @@ std::vector<std::string> common_endings(const std::vector<File>& files) {
   }
   std::vector<std::string> endings(1);
   if (files.size() == 1) return endings;  // its whole name would be one
-  for (std::size_t end = common.npos; endings.size() < kMost; --end) {
+  for (std::size_t end = common.npos; endings.size() < kMax; --end) {
     end = common.find_last_of("_-.", end);
     if (end == common.npos) break;
     endings.push_back(common.substr(end));
@@ -364,7 +364,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
       .choices({"auto", "classes", "image"})
       .text("content of `labels`: class numbers, or target images; auto: class numbers if there are `labels`");
   d.params.add("target_scale", &Params::target_scale)
-      .range(1, TargetSpec::kMostScale)
+      .range(1, TargetSpec::kMaxScale)
       .text(
           "target size relative to its image's: super-resolution. If images are their own targets, `shrink` of decode_image "
           "shrinks the input");

@@ -78,7 +78,7 @@ std::vector<std::string> listed_classes(const std::vector<Shard>& shards, bool m
 
 constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
 constexpr std::uint64_t kEmptyArchive = 10'240;               // size of an archive without members
-constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes at most 10 KiB
+constexpr std::uint64_t kMaxZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes at most 10 KiB
 
 std::string target_name(const ReadTar::Params& params) {
   if (params.target == "none") return {};
@@ -130,7 +130,7 @@ bool is_index_of(const TarIndex& index, const Shard& shard, const IndexSettings&
 // Members next to the first images that may hold their classes: ".txt", or ".json" with its fields.
 std::string other_label_of(const Shard& shard) {
   constexpr int kLooked = 100;
-  constexpr std::size_t kMostBytes = 1 << 20, kMostFields = 8;
+  constexpr std::size_t kMaxBytes = 1 << 20, kMaxFields = 8;
   Window window(
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
       shard.bytes);
@@ -140,8 +140,8 @@ std::string other_label_of(const Shard& shard) {
   for (int i = 0; i < kLooked && reader.next(member); ++i) {
     const std::string name = lower_case(member.name);
     if (text.empty() && name.ends_with(".txt")) text = fmt::format("'{}'", line_text(member.name));
-    if (!name.ends_with(".json") || member.kind != TarMember::Kind::file || member.bytes > kMostBytes) continue;
-    const auto fields = fields_of_json(window.at(member.offset, static_cast<std::size_t>(member.bytes)), kMostFields);
+    if (!name.ends_with(".json") || member.kind != TarMember::Kind::file || member.bytes > kMaxBytes) continue;
+    const auto fields = fields_of_json(window.at(member.offset, static_cast<std::size_t>(member.bytes)), kMaxFields);
     if (fields.empty()) continue;
     return fmt::format("'{}' with '{}'", line_text(member.name), line_text(fmt::format("{}", fmt::join(fields, "', '"))));
   }
@@ -173,7 +173,7 @@ void ReadTar::describe(StageDescription<Params>& d) {
   d.params.add("target_name", &Params::target_name)
       .text("name of target members before their extension; default: label for classes, target for images");
   d.params.add("target_scale", &Params::target_scale)
-      .range(1, TargetSpec::kMostScale)
+      .range(1, TargetSpec::kMaxScale)
       .text("target size relative to its image's: super-resolution");
   d.params.add("key_ends", &Params::key_ends)
       .choices({"first-dot", "last-dot"})
@@ -311,7 +311,7 @@ void ReadTar::warn_of_shards(const LeftOut& left_out) const {
     if (zeros == 0) broken.add({"shard has no end (zeros)", "shards have no end (zeros)"}, indexed.shard.url);
     if (is_zeros_alone && zeros > kEmptyArchive)
       broken.add({"shard holds zeros alone", "shards hold zeros alone"}, indexed.shard.url);
-    if (!is_zeros_alone && zeros > kMostZeros)
+    if (!is_zeros_alone && zeros > kMaxZeros)
       broken.add({"shard ends in more than a megabyte of zeros", "shards end in more than a megabyte of zeros"},
                  indexed.shard.url);
   }

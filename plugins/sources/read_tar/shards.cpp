@@ -16,7 +16,7 @@ namespace millrace {
 
 namespace {
 
-constexpr std::size_t kMostPaths = 1'000'000;
+constexpr std::size_t kMaxPaths = 1'000'000;
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
@@ -30,7 +30,7 @@ std::vector<std::string> alternatives(std::string_view inside, std::string_view 
   std::vector<std::string> texts;
   if (const std::size_t dots = inside.find(".."); dots != inside.npos) {
     const auto low = number(inside.substr(0, dots)), high = number(inside.substr(dots + 2));
-    if (!low || !high || *low > *high || *high - *low >= kMostPaths) {
+    if (!low || !high || *low > *high || *high - *low >= kMaxPaths) {
       fail(ErrorKind::usage, "path: '{{{}}}' in '{}' is no range: expected two whole numbers, such as {{000..127}}", inside,
            whole);
     }
@@ -120,8 +120,8 @@ std::vector<std::string> expand_braces(std::string_view text) {
     if (rest[open] != '{' || close == rest.npos || rest[close] != '}')
       fail(ErrorKind::usage, "path: the braces in '{}' do not pair", text);
     const std::vector<std::string> ends = alternatives(rest.substr(open + 1, close - open - 1), text);
-    if (texts.size() * ends.size() > kMostPaths)
-      fail(ErrorKind::usage, "path: '{}' stands for more than {} shards", text, kMostPaths);
+    if (texts.size() * ends.size() > kMaxPaths)
+      fail(ErrorKind::usage, "path: '{}' stands for more than {} shards", text, kMaxPaths);
     std::vector<std::string> longer;
     for (const std::string& made : texts) {
       for (const std::string& end : ends) longer.push_back(made + end);

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '3', '\n'};
-constexpr std::size_t kMostClassNames = 100'000;
+constexpr std::size_t kMaxClassNames = 100'000;
 constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the checksum covers the bytes after it
 
 [[noreturn]] void damaged(const char* what) { fail(ErrorKind::data, "the index is damaged: {}", what); }
@@ -53,7 +53,7 @@ void TarIndex::check_samples() {
   std::string_view classes(reinterpret_cast<const char*>(bytes_.data()) + names_ + header_.name_bytes, header_.class_bytes);
   while (!classes.empty()) {
     const std::size_t end = classes.find('\0');
-    if (end == classes.npos || class_names_.size() == kMostClassNames) damaged("its class names are no list");
+    if (end == classes.npos || class_names_.size() == kMaxClassNames) damaged("its class names are no list");
     class_names_.emplace_back(classes.substr(0, end));
     classes.remove_prefix(end + 1);
   }
@@ -125,8 +125,8 @@ std::int32_t IndexWriter::code(const Label& label) {
   const auto [at, added] =
       class_codes_.try_emplace(label.name, TarIndex::kFirstName - static_cast<std::int32_t>(class_codes_.size()));
   if (added) class_names_.append(label.name).append(1, '\0');
-  if (class_codes_.size() > kMostClassNames)
-    fail(ErrorKind::data, "more than {} different labels: they are no classes", kMostClassNames);
+  if (class_codes_.size() > kMaxClassNames)
+    fail(ErrorKind::data, "more than {} different labels: they are no classes", kMaxClassNames);
   return at->second;
 }
 

@@ -33,7 +33,7 @@ TEST_F(BatchTest, GivesUpAfterManyBadReplacements) {
   params_.bad_sample_budget = 1000;
   BatchSamples stage(params_, context_);
   const auto batch = filled();
-  batch->samples[0].key.attempt = BatchSamples::kMostAttempts - 1;
+  batch->samples[0].key.attempt = BatchSamples::kMaxAttempts - 1;
   spoil(*batch, 0);
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::data);

@@ -242,9 +242,9 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
     blank(batch, slot);
     return true;
   }
-  if (sample.key.attempt + 1 >= kMostAttempts) {
+  if (sample.key.attempt + 1 >= kMaxAttempts) {
     fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}",
-         kMostAttempts, sample.key.position, sample.key.epoch + 1, sample.place(), sample.fault->cause);
+         kMaxAttempts, sample.key.position, sample.key.epoch + 1, sample.place(), sample.fault->cause);
   }
   return false;
 }

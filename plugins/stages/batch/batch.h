@@ -32,7 +32,7 @@ namespace millrace {
 // State: the places of bad samples in the newest epochs, over all ranks, so that a resumed run counts each once. Threading:
 // parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
 // Errors: images of varying size, or too small for the network (in the constructor), or changed after a cache that keeps images
-// on devices: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad samples in a row for one
+// on devices: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMaxAttempts bad samples in a row for one
 // place: ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher, public HasBadSampleBudget {
  public:
@@ -43,7 +43,7 @@ class BatchSamples : public Batcher, public HasBadSampleBudget {
     std::string bad_samples = "auto";
     double bad_sample_budget = 0.01;
   };
-  static constexpr std::uint32_t kMostAttempts = 16;
+  static constexpr std::uint32_t kMaxAttempts = 16;
   static constexpr std::uint64_t kLeastBudget = 10;  // bad samples per epoch that a fraction always allows
 
   static void describe(StageDescription<Params>& description);

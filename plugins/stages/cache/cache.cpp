@@ -133,10 +133,10 @@ bool Cache::fetch(Sample& sample) {
 
 // The sample's file is unknown before the source has read it.
 void Cache::name_damage(std::uint64_t index) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMax = 5;
   const std::lock_guard lock(mutex_);
-  if (!site_.run || damaged_.size() > kMost || !damaged_.insert(index).second) return;
-  site_.run->warn(damaged_.size() > kMost
+  if (!site_.run || damaged_.size() > kMax || !damaged_.insert(index).second) return;
+  site_.run->warn(damaged_.size() > kMax
                       ? fmt::format("cache file '{}': further images are damaged in it; remove it, and look at its disk", path_)
                       : fmt::format("cache file '{}': the image of sample {} is damaged in it, and is read again from its source",
                                     path_, index));

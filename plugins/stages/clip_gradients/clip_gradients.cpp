@@ -84,7 +84,7 @@ void ClipGradients::plan_parameters(const Bucket& bucket) {
   std::int64_t chunks = 0;
   for (std::size_t i = 0; i < bucket.offsets.size(); ++i) {
     const std::size_t end = i + 1 < bucket.offsets.size() ? bucket.offsets[i + 1] : bucket.elements;
-    if (groups.empty() || groups.back().parameters == ParameterChunks::kMost) {
+    if (groups.empty() || groups.back().parameters == ParameterChunks::kMax) {
       groups.emplace_back().begin[0] = static_cast<std::int64_t>(bucket.offsets[i]);
     }
     groups.back().add(static_cast<std::int64_t>(end - bucket.offsets[i]));

@@ -295,14 +295,14 @@ TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) 
 TEST_F(ClipGradientsTest, ByNormABucketMayHaveAnyNumberOfParameters) {
   Layer& layer = network_.layers.back();
   const Parameter like = network_.parameters[static_cast<std::size_t>(layer.parameters.back())];
-  for (int extra = 0; extra < 2 * ParameterChunks::kMost; ++extra) {
+  for (int extra = 0; extra < 2 * ParameterChunks::kMax; ++extra) {
     layer.parameters.push_back(static_cast<int>(network_.parameters.size()));
     network_.parameters.push_back(like);
   }
   compile(std::size_t{1} << 20);
   testkit::Harness& harness = start(table({{"norm", Value(1.0)}}));
   const Bucket& memory = replica_->buckets().front();
-  ASSERT_GT(memory.parameters.size(), 2U * ParameterChunks::kMost);
+  ASSERT_GT(memory.parameters.size(), 2U * ParameterChunks::kMax);
   std::fill_n(memory.gradients, memory.elements, 3.0F);
   Ref<GradientBucket> bucket = make_ref<GradientBucket>();
   bucket->data = memory.gradients;

@@ -137,12 +137,12 @@ struct ClipByValue {
 
 // Several parameters of one bucket, whose gradients are processed in chunks. Plain data, passed to kernels by value.
 struct ParameterChunks {
-  static constexpr int kMost = 32;
+  static constexpr int kMax = 32;
   int parameters = 0;
-  std::int64_t begin[kMost + 1] = {};        // by parameter: begin of its gradients, and the end of the last
-  std::int64_t first_chunk[kMost + 1] = {};  // by parameter, and the end
+  std::int64_t begin[kMax + 1] = {};        // by parameter: begin of its gradients, and the end of the last
+  std::int64_t first_chunk[kMax + 1] = {};  // by parameter, and the end
 
-  // Appends the next parameter. REQUIRES: parameters < kMost.
+  // Appends the next parameter. REQUIRES: parameters < kMax.
   void add(std::int64_t elements) {
     begin[parameters + 1] = begin[parameters] + elements;
     first_chunk[parameters + 1] = first_chunk[parameters] + chunks_of_gradients(elements);

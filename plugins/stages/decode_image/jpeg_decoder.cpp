@@ -103,9 +103,9 @@ bool JpegDecoder::State::is_damage() {
 
 // Bytes after a scan may be its remainder if a flipped bit made its codes shorter. See also JpegEntropy.
 bool JpegDecoder::State::is_padding(std::size_t count) const {
-  constexpr std::size_t kMost = 16;
+  constexpr std::size_t kMax = 16;
   const JOCTET* const end = info.src->next_input_byte;
-  return count <= kMost && std::all_of(end - count, end, [](JOCTET byte) { return byte == 0; });
+  return count <= kMax && std::all_of(end - count, end, [](JOCTET byte) { return byte == 0; });
 }
 
 // A file without an end marker may have lost its last scans too, for which libjpeg has no warning. All scans of a multi-scan
@@ -374,12 +374,12 @@ void JpegDecoder::decode(std::uint8_t* out) {
 
 PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuffer& buffer) {
   State& state = *state_;
-  constexpr std::size_t kMostAlignment = 4 * 8;  // alignment of the first column: four blocks
-  constexpr std::size_t kMostBeside = kMostAlignment + 2 * kColumnsBeside;
+  constexpr std::size_t kMaxAlignment = 4 * 8;  // alignment of the first column: four blocks
+  constexpr std::size_t kMaxBeside = kMaxAlignment + 2 * kColumnsBeside;
   const auto channels = static_cast<std::size_t>(state.channels);
   const int width = reduced(static_cast<int>(state.info.image_width), reduction);
   const std::size_t columns =
-      state.can_crop() ? static_cast<std::size_t>(region.width) + kMostBeside : static_cast<std::size_t>(width);
+      state.can_crop() ? static_cast<std::size_t>(region.width) + kMaxBeside : static_cast<std::size_t>(width);
   const std::size_t stride = columns * channels;
   if (state.has_inks()) state.inks.resize(4 * columns);
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);

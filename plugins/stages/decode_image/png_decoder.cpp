@@ -84,7 +84,7 @@ void* PngMemory::take(std::size_t bytes) noexcept {
   if (pieces_.empty() || pieces_.back().size - used_ < bytes) {
     std::size_t all = bytes;
     for (const Piece& piece : pieces_) all += piece.size;
-    if (all > kMost) return nullptr;
+    if (all > kMax) return nullptr;
     const std::size_t size = std::max(kPiece, bytes);
     try {
       pieces_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});
@@ -276,9 +276,9 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   check_pixels(height, width, limits);
   if (std::max(width, height) > kLongestSide)
     fail(ErrorKind::content, "{} x {} pixels: a side may have {}", height, width, kLongestSide);
-  constexpr std::int64_t kMostDeflation = 1032;  // zlib's maximum ratio
+  constexpr std::int64_t kMaxDeflation = 1032;  // zlib's maximum ratio
   const std::int64_t bits = (colour_ == kRgb ? 3 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 1) * std::int64_t{depth_};
-  if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)
+  if (height * (width * bits / 8) / kMaxDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)
     fail(ErrorKind::content, "the PNG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), height, width);
   bytes_ = bytes;
   limits_ = limits;

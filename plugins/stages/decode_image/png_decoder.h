@@ -31,12 +31,12 @@ std::optional<LabelColours> label_colours(const std::vector<std::string>& colour
 // Memory for libpng, which allocates for every image: reused from image to image and freed all at once.
 class PngMemory {
  public:
-  void* take(std::size_t bytes) noexcept;  // null beyond kMost, or if the system has no more
+  void* take(std::size_t bytes) noexcept;  // null beyond kMax, or if the system has no more
   void reset();
   bool is_exhausted() const { return is_exhausted_; }  // an allocation failed since reset()
 
  private:
-  static constexpr std::size_t kPiece = 512 << 10, kMost = 64 << 20;
+  static constexpr std::size_t kPiece = 512 << 10, kMax = 64 << 20;
   struct Piece {
     std::unique_ptr<std::byte[]> bytes;
     std::size_t size;

@@ -12,7 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int kGradients = 0, kResult = 1;
-constexpr std::int64_t kMostMicroBatches = 65536;
+constexpr std::int64_t kMaxMicroBatches = 65536;
 
 // Shared by a step's buckets until the last of them is sent.
 struct Emission {
@@ -33,7 +33,7 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
   d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
       .text("losses added to `loss`: training minimises loss + weight * auxiliary loss + ...");
   d.params.add("micro_batches", &Params::micro_batches)
-      .range(1, kMostMicroBatches)
+      .range(1, kMaxMicroBatches)
       .text("sequential pieces of a replica's share: less memory, same gradient; batch normalisation sees each piece separately");
   d.params.add("sync_batch_norm", &Params::sync_batch_norm)
       .text("batch normalisation uses statistics of the whole batch, not of each replica's share");

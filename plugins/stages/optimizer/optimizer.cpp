@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-constexpr double kMostOfFirst = 0.2;  // share of the initial weights in a useful average
+constexpr double kMaxOfFirst = 0.2;  // share of the initial weights in a useful average
 constexpr double kLeastRate = 1e-3;   // relative to the first one
 
 // Finds optimizer parameters that have no effect in a run.
@@ -71,7 +71,7 @@ class Search {
                  ema.every, steps());
     }
     const double left = std::pow(ema.decay, static_cast<double>(times - 1));
-    if (left <= kMostOfFirst) return;
+    if (left <= kMaxOfFirst) return;
     say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average are still the weights after step {}; take "
         "a smaller decay",
         ema.decay, steps(), 100 * left, ema.every);
@@ -154,7 +154,7 @@ struct Most {
   double rate;
   std::string_view usual;
 };
-constexpr std::array<Most, 9> kMost{{{"sgd", 10, "0.001 to 1"},
+constexpr std::array<Most, 9> kMax{{{"sgd", 10, "0.001 to 1"},
                                      {"lars", 100, "0.1 to 10"},
                                      {"muon", 10, "0.01 to 1"},
                                      {"adam", 0.05, "0.0001 to 0.01"},
@@ -176,8 +176,8 @@ double largest_rate(const Schedule& schedule, std::uint64_t steps) {
 
 // A warning for a run of this many steps; "" if the rates are common. Optimizers unknown here may have any rate up to 1000.
 std::string doubtful_rate(std::string_view optimizer, const Schedule& schedule, std::uint64_t steps) {
-  const auto* const known = std::ranges::find(kMost, optimizer, &Most::optimizer);
-  const Most& most = known == kMost.end() ? kAnyOptimizer : *known;
+  const auto* const known = std::ranges::find(kMax, optimizer, &Most::optimizer);
+  const Most& most = known == kMax.end() ? kAnyOptimizer : *known;
   const double rate = largest_rate(schedule, steps);
   if (steps == 0 || (rate >= kLeast && rate <= most.rate)) return {};
   if (rate == 0) return "the learning rate is 0 in all steps, so that nothing is trained";

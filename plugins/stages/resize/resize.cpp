@@ -47,9 +47,9 @@ ImageShape Resize::result(const ImageShape& from) const {
     fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", from.height, from.width, longer,
          kLargest);
   }
-  if (!input_.is_static() && longer > kMostPixels / side) {
+  if (!input_.is_static() && longer > kMaxPixels / side) {
     fail(ErrorKind::content, "an image of {} x {} would be resized to {} x {} pixels: at most {} million", from.height,
-         from.width, upright ? longer : side, upright ? side : longer, kMostPixels >> 20);
+         from.width, upright ? longer : side, upright ? side : longer, kMaxPixels >> 20);
   }
   const auto small = static_cast<std::int32_t>(side), large = static_cast<std::int32_t>(longer);
   return upright ? ImageShape{large, small, from.channels} : ImageShape{small, large, from.channels};

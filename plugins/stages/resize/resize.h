@@ -19,7 +19,7 @@ namespace millrace {
 // class indices always by nearest neighbour.
 // Threading: parallel; each thread keeps tables for recent sizes.
 // Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction, or beyond
-// kMostPixels with short_side and varying images: ErrorKind::content.
+// kMaxPixels with short_side and varying images: ErrorKind::content.
 class Resize : public SampleTransform {
  public:
   struct Params {
@@ -28,7 +28,7 @@ class Resize : public SampleTransform {
     std::string filter = "bilinear";
   };
   static constexpr std::int64_t kLargest = 65'535;
-  static constexpr std::int64_t kMostPixels = std::int64_t{64} << 20;  // for images of varying proportions
+  static constexpr std::int64_t kMaxPixels = std::int64_t{64} << 20;  // for images of varying proportions
 
   static void describe(StageDescription<Params>& description);
 

@@ -15,15 +15,15 @@ namespace millrace {
 // With many classes, only pairs that occur take memory.
 class ClassCounts {
  public:
-  static constexpr std::size_t kMostDense = 512;
+  static constexpr std::size_t kMaxDense = 512;
 
-  explicit ClassCounts(std::size_t classes) : classes_(classes), dense_(classes <= kMostDense ? classes * classes : 0) {}
+  explicit ClassCounts(std::size_t classes) : classes_(classes), dense_(classes <= kMaxDense ? classes * classes : 0) {}
 
   void add(std::size_t of, std::size_t as, double count) {
     const std::size_t at = of * classes_ + as;
     (dense_.empty() ? sparse_[at] : dense_[at]) += count;
   }
-  std::span<double> dense() { return dense_; }  // by (class, predicted class). REQUIRES: at most kMostDense classes
+  std::span<double> dense() { return dense_; }  // by (class, predicted class). REQUIRES: at most kMaxDense classes
   void clear() {
     std::ranges::fill(dense_, 0.0);
     sparse_ = {};
@@ -45,7 +45,7 @@ class ClassCounts {
   // Memory in bytes for this many samples, including cells() and the sums of a ClassMatrix.
   static std::size_t memory_bound(std::size_t classes, std::uint64_t samples) {
     constexpr std::size_t kEntry = 56;  // per map entry, with its share of the table
-    const bool is_dense = classes <= kMostDense;
+    const bool is_dense = classes <= kMaxDense;
     const std::size_t pairs = is_dense ? classes * classes : std::min<std::size_t>(classes * classes, samples);
     return pairs * ((is_dense ? sizeof(double) : kEntry) + sizeof(ClassMatrix::Cell)) + 3 * classes * sizeof(double);
   }

@@ -308,7 +308,7 @@ void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix
   if (!drawing::can_draw()) return;
   const std::string heading = fmt::format("of {} images of {}", images_, context_.graph);
   if (params_.predictions > 0) files.add(path("predictions.png"), shown_.sheet(heading, names_).png());
-  if (classes_ <= drawing::kMostDrawnClasses) {
+  if (classes_ <= drawing::kMaxDrawnClasses) {
     const drawing::Picture confusion = drawing::confusion(matrix, names_, is_map());
     files.add(path("confusion.png"), confusion.png());
     files.add(path("confusion.svg"), confusion.svg());

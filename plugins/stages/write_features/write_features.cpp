@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();  // the most that a source can have
+constexpr std::uint64_t kMaxRows = std::numeric_limits<std::uint32_t>::max();  // the most that a source can have
 
 bool writes_numpy(const std::string& file) {
   if (file.ends_with(".npy")) return true;
@@ -170,12 +170,12 @@ std::string WriteFeatures::header(std::uint64_t rows) const {
   constexpr std::size_t kNumpyStart = 10, kNumpyUnit = 64, kSafetensorsUnit = 8;
   const auto rounded = [](std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; };
   if (numpy_) {
-    const std::size_t length = rounded(kNumpyStart + numpy_text(shape_, kMostRows).size() + 1, kNumpyUnit) - kNumpyStart;
+    const std::size_t length = rounded(kNumpyStart + numpy_text(shape_, kMaxRows).size() + 1, kNumpyUnit) - kNumpyStart;
     std::string text = numpy_text(shape_, rows);
     text.resize(length - 1, ' ');
     return "\x93NUMPY\x01" + std::string(1, '\0') + number_bytes(length, 2) + text + '\n';
   }
-  const std::size_t length = rounded(safetensors_text(name_, shape_, kMostRows).size(), kSafetensorsUnit);
+  const std::size_t length = rounded(safetensors_text(name_, shape_, kMaxRows).size(), kSafetensorsUnit);
   std::string text = safetensors_text(name_, shape_, rows);
   text.resize(length, ' ');
   return number_bytes(length, 8) + text;

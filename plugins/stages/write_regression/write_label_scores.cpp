@@ -35,7 +35,7 @@ std::optional<double> average_precision_of(std::span<const LabelScore> scores, s
   return area / static_cast<double>(having);
 }
 
-constexpr std::size_t kMostLabelCaptions = 4;  // labels below an image
+constexpr std::size_t kMaxLabelCaptions = 4;  // labels below an image
 
 bool has(float number) { return number >= 0.5F; }
 double probability(float output) { return 1 / (1 + std::exp(-double{output})); }
@@ -67,9 +67,9 @@ double mean_of(const std::vector<LabelFigures>& labels, const OfLabel& figure) {
 std::vector<std::size_t> drawn_labels(const std::vector<LabelFigures>& labels) {
   std::vector<std::size_t> places(labels.size());
   std::iota(places.begin(), places.end(), std::size_t{0});
-  if (places.size() <= drawing::kMostRows) return places;
+  if (places.size() <= drawing::kMaxRows) return places;
   std::ranges::stable_sort(places, {}, [&](std::size_t k) { return labels[k].average_precision.value_or(2); });
-  places.resize(drawing::kMostRows);
+  places.resize(drawing::kMaxRows);
   return places;
 }
 
@@ -147,9 +147,9 @@ std::vector<drawing::Caption> WriteLabelScores::captions_of(const NumberRow& row
   }
   wrong.insert(wrong.end(), right.begin(), right.end());
   if (wrong.empty()) return {{"no label"}};
-  if (wrong.size() > kMostLabelCaptions) {
-    const std::size_t more = wrong.size() - kMostLabelCaptions + 1;
-    wrong.resize(kMostLabelCaptions - 1);
+  if (wrong.size() > kMaxLabelCaptions) {
+    const std::size_t more = wrong.size() - kMaxLabelCaptions + 1;
+    wrong.resize(kMaxLabelCaptions - 1);
     wrong.push_back({fmt::format("and {} more", more), drawing::kFaint});
   }
   return wrong;

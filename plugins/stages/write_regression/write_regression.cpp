@@ -19,11 +19,11 @@ namespace {
 using drawing::Point;
 
 constexpr double kMargin = 20, kPanel = 300, kApart = 24, kHeading = 15, kSmall = 11;
-constexpr int kMostColumns = 4;
+constexpr int kMaxColumns = 4;
 
 std::vector<Point> drawn_of(const std::vector<Point>& pairs) {
   std::vector<Point> drawn;
-  const std::size_t every = std::max<std::size_t>(1, (pairs.size() + kMostDots - 1) / kMostDots);
+  const std::size_t every = std::max<std::size_t>(1, (pairs.size() + kMaxDots - 1) / kMaxDots);
   for (std::size_t i = 0; i < pairs.size(); i += every) {
     if (std::isfinite(pairs[i].x) && std::isfinite(pairs[i].y)) drawn.push_back(pairs[i]);
   }
@@ -47,7 +47,7 @@ void draw_panel(drawing::Picture& picture, Point at, const std::string& name, co
                {.size = kSmall, .colour = drawing::kFaint, .most = kPanel});
 }
 
-constexpr std::size_t kMostCaptions = 3;  // numbers below an image
+constexpr std::size_t kMaxCaptions = 3;  // numbers below an image
 
 // The root mean square over the numbers.
 double error_of(const NumberRow& row) {
@@ -62,7 +62,7 @@ double error_of(const NumberRow& row) {
 
 std::vector<drawing::Caption> captions_of(const NumberRow& row, const std::vector<std::string>& names) {
   std::vector<drawing::Caption> captions;
-  for (std::size_t k = 0; k < std::min(row.targets.size(), kMostCaptions); ++k) {
+  for (std::size_t k = 0; k < std::min(row.targets.size(), kMaxCaptions); ++k) {
     if (row.targets.size() > 1) captions.push_back({names[k], drawing::kFaint});
     captions.push_back({fmt::format("{:.4g}, is {:.4g}", row.predicted[k], row.targets[k])});
   }
@@ -93,15 +93,15 @@ ColumnErrors ColumnErrors::of(const std::vector<Point>& pairs) {
 
 drawing::Picture scatter(const std::vector<std::string>& names, const std::vector<std::vector<Point>>& pairs,
                          const std::string& heading) {
-  const int panels = static_cast<int>(std::min(names.size(), kMostPanels));
-  const int columns = std::max(1, std::min(panels, kMostColumns)), rows = (panels + columns - 1) / columns;
+  const int panels = static_cast<int>(std::min(names.size(), kMaxPanels));
+  const int columns = std::max(1, std::min(panels, kMaxColumns)), rows = (panels + columns - 1) / columns;
   const double above = drawing::line_height(kHeading) + drawing::line_height(kSmall) + kMargin;
   const double down = kPanel + drawing::line_height(kSmall) + kApart;
   const double width = columns * (kPanel + kApart) - kApart;
   drawing::Picture picture(width + 2 * kMargin, above + rows * down - kApart + 2 * kMargin);
   picture.text({kMargin, kMargin}, heading, {.size = kHeading, .bold = true, .most = width});
-  const std::string below = names.size() > kMostPanels
-                                ? fmt::format("predictions over targets, {} of {} numbers", kMostPanels, names.size())
+  const std::string below = names.size() > kMaxPanels
+                                ? fmt::format("predictions over targets, {} of {} numbers", kMaxPanels, names.size())
                                 : "predictions over targets";
   picture.text({kMargin, kMargin + drawing::line_height(kHeading) + 4}, below,
                {.size = kSmall, .colour = drawing::kFaint, .most = width});

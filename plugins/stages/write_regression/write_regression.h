@@ -24,12 +24,12 @@ struct ColumnErrors {
   static ColumnErrors of(const std::vector<drawing::Point>& pairs);  // x: target, y: prediction
 };
 
-// A panel for each number, at most kMostPanels: a dot for each sample, at most kMostDots, and a dashed line of equality.
+// A panel for each number, at most kMaxPanels: a dot for each sample, at most kMaxDots, and a dashed line of equality.
 // Non-finite values are left out.
 drawing::Picture scatter(const std::vector<std::string>& names, const std::vector<std::vector<drawing::Point>>& pairs,
                          const std::string& heading);
 
-inline constexpr std::size_t kMostPanels = 12, kMostDots = 2000;
+inline constexpr std::size_t kMaxPanels = 12, kMaxDots = 2000;
 
 // Compares the numbers that a network predicts with those of the samples, over a whole pass, and writes the results.
 //

@@ -26,7 +26,7 @@ Settings read_settings(const web::Environment& environment) {
   return settings;
 }
 
-constexpr int kMostRedirects = 5;
+constexpr int kMaxRedirects = 5;
 constexpr std::uint64_t kProgress = 1 << 20;                // bytes; slower progress means a server that trickles
 constexpr std::size_t kLongestText = std::size_t{1} << 34;  // for a file whose server does not send its size
 
@@ -66,8 +66,8 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
     nearest = std::max(nearest, reply.from);
     const int status = reply.head.status;
     if (!reply.broken.empty() || !is_redirect(status)) return reply;
-    if (redirects == kMostRedirects) {
-      throw Refusal{ErrorKind::storage, fmt::format("HTTP {}, after {} redirects already", status, kMostRedirects)};
+    if (redirects == kMaxRedirects) {
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {}, after {} redirects already", status, kMaxRedirects)};
     }
     const std::string location(reply.head.header("location"));
     const std::string next = resolved(at, location);

@@ -103,7 +103,7 @@ Part read_range(Client& client, const std::string& url, std::uint64_t offset, st
   return first;
 }
 
-constexpr int kMostEmptyPages = 1000;  // in a row; a server without an end is broken
+constexpr int kMaxEmptyPages = 1000;  // in a row; a server without an end is broken
 
 bool is_hidden(std::string_view name) { return name.starts_with('.') || name.find("/.") != name.npos; }
 
@@ -185,7 +185,7 @@ void S3::walk(const std::string& url, bool one_level, const std::function<void(O
     for (std::string& key : page.folders) page.objects.push_back({std::move(key), 0, {}});
     if (one_level) std::ranges::sort(page.objects, {}, &ListedObject::key);
     empty_pages = page.objects.empty() ? empty_pages + 1 : 0;
-    if (empty_pages > kMostEmptyPages) {
+    if (empty_pages > kMaxEmptyPages) {
       fail(ErrorKind::storage, "cannot list '{}': the server sends one empty page after the other", url);
     }
     for (ListedObject& object : page.objects) {
@@ -214,7 +214,7 @@ bool S3::is_empty(const std::string& url) {
   const ObjectUrl folder = parse_object_url(url);
   Client& client = *opened(url).client;
   std::string token;
-  for (int page = 0; page < kMostEmptyPages; ++page) {
+  for (int page = 0; page < kMaxEmptyPages; ++page) {
     const ListPage found = client.list(url, folder.bucket, prefix_of(folder), token);
     if (!found.objects.empty()) return false;
     if (found.next.empty()) return true;

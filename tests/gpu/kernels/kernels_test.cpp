@@ -205,9 +205,9 @@ void run_twice(const Kernel& kernel, const void* element) {
 // ---- A machine that runs both ----
 
 struct Watched {
-  static constexpr std::size_t kMost = 2048;
+  static constexpr std::size_t kMax = 2048;
   const Kernel* kernel = nullptr;
-  alignas(16) std::array<std::byte, kMost> element{};
+  alignas(16) std::array<std::byte, kMax> element{};
 
   static const Watched& of(const void* erased) { return *static_cast<const Watched*>(erased); }
 };

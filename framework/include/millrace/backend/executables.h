@@ -59,7 +59,7 @@ class Executables {
     const auto is_partial = [&](const auto& entry) {
       return entry.first.training == use.training && entry.first.samples != most;
     };
-    if (std::count_if(kept_.begin(), kept_.end(), is_partial) >= kMostPartialCounts) {
+    if (std::count_if(kept_.begin(), kept_.end(), is_partial) >= kMaxPartialCounts) {
       forgetting();
       std::erase_if(kept_, is_partial);
     }
@@ -95,7 +95,7 @@ class Executables {
   }
 
  private:
-  static constexpr std::ptrdiff_t kMostPartialCounts = 8;
+  static constexpr std::ptrdiff_t kMaxPartialCounts = 8;
 
   Executable& add(const Use& use) {
     Executable& made = *(kept_[use] = make_(use));

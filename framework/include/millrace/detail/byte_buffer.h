@@ -10,9 +10,9 @@ namespace millrace {
 // Bytes whose capacity is kept across resize(); new bytes are not initialised.
 class ByteBuffer {
  public:
-  static constexpr std::size_t kMost = std::size_t{1} << 62U;  // bytes; rounding it up cannot overflow
+  static constexpr std::size_t kMax = std::size_t{1} << 62U;  // bytes; rounding it up cannot overflow
 
-  // Discards the content if it has to grow. Throws Error(data) for more than kMost, leaving the buffer unchanged.
+  // Discards the content if it has to grow. Throws Error(data) for more than kMax, leaving the buffer unchanged.
   std::uint8_t* resize(std::size_t size);
   std::uint8_t* data() { return data_.get(); }
   const std::uint8_t* data() const { return data_.get(); }

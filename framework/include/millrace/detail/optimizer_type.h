@@ -133,7 +133,7 @@ class OptimizerOf final : public Optimizer {
  public:
   using K = KernelOf<R>;
   using Params = typename R::Params;
-  static_assert(std::is_trivially_copyable_v<K> && K::kStates >= 0 && K::kStates <= kMostStates);
+  static_assert(std::is_trivially_copyable_v<K> && K::kStates >= 0 && K::kStates <= kMaxStates);
   OptimizerOf(const Params& params, double Params::*momentum, std::string name, OptimizerScope scope,
               std::vector<OptimizerState> states, std::vector<std::size_t> kept)
       : Optimizer(std::move(name), scope, std::move(states), momentum != nullptr && params.*momentum > 0),

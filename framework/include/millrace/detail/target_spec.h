@@ -16,9 +16,9 @@ struct TargetSpec {
   Kind kind = Kind::none;
   std::uint8_t ignored = 255;               // for classes: not counted; also fills outside the image
   std::array<std::uint8_t, 256> classes{};  // for classes: the class index of each value in the label image, or `ignored`
-  int scale = 1;                            // 1 ... kMostScale; above 1: super-resolution
+  int scale = 1;                            // 1 ... kMaxScale; above 1: super-resolution
 
-  static constexpr int kMostScale = 16;
+  static constexpr int kMaxScale = 16;
 
   int channels(int of_image) const { return kind == Kind::none ? 0 : kind == Kind::classes ? 1 : of_image; }
   ImageShape shape(const ImageShape& image) const {  // the target's shape for such an image, always 8-bit

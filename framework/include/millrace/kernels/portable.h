@@ -59,7 +59,7 @@ struct PassTensor {
 
 struct PassCall {
   const PortableKernel* kernel = nullptr;
-  std::array<std::byte, PortableElement::kMostBytes> functor{};
+  std::array<std::byte, PortableElement::kMaxBytes> functor{};
   std::vector<PassTensor> reads, writes;
 
   bool reads_tensor(PassTensor tensor) const;
@@ -245,7 +245,7 @@ inline constexpr auto kTypeName = type_name<F>();
 
 template <class F>
 constexpr PortableKernel make_portable_kernel() {
-  static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= PortableElement::kMostBytes, "a kernel is small plain data");
+  static_assert(std::is_trivially_copyable_v<F> && sizeof(F) <= PortableElement::kMaxBytes, "a kernel is small plain data");
   PortableKernel kernel{PortableForm::each,
                         0,
                         1,

@@ -37,15 +37,15 @@ struct PortableKernel;
 // One call of a kernel. A sum runs in two rounds, each an element of its own: first each chunk of places into `partial`, then the
 // chunks, in order and in double, into the result.
 struct PortableElement {
-  static constexpr int kMostTensors = 13;  // reached by losses with labels
-  static constexpr std::size_t kMostBytes = 64;
+  static constexpr int kMaxTensors = 13;  // reached by losses with labels
+  static constexpr std::size_t kMaxBytes = 64;
 
   const PortableKernel* kernel = nullptr;  // host memory
-  alignas(8) std::array<std::byte, kMostBytes> functor{};
+  alignas(8) std::array<std::byte, kMaxBytes> functor{};
   std::int64_t n = 0, pixels = 0, channels = 0;  // for a gather: those of the result
   std::int32_t reads = 0, writes = 0;
   double divisor = 1;                              // for a loss: divides the sum of weighted losses; changes from call to call
-  std::array<TensorView, kMostTensors> tensors{};  // tensors read, then tensors written
+  std::array<TensorView, kMaxTensors> tensors{};  // tensors read, then tensors written
   float* partial = nullptr;                        // for a sum: (groups, chunks, channels)
   bool by_sample = false;                          // for a sum: one result per sample; otherwise one for all
 
@@ -66,10 +66,10 @@ struct PortableElement {
 struct RowArrays {
   std::int64_t channels = 0;
   double divisor = 1;
-  std::array<const float*, PortableElement::kMostTensors> in{};
-  std::array<float*, PortableElement::kMostTensors> out{};
-  std::array<float, PortableElement::kMostTensors> place_in{};  // for tensors that are not by channel
-  std::array<float, PortableElement::kMostTensors> place_out{};
+  std::array<const float*, PortableElement::kMaxTensors> in{};
+  std::array<float*, PortableElement::kMaxTensors> out{};
+  std::array<float, PortableElement::kMaxTensors> place_in{};  // for tensors that are not by channel
+  std::array<float, PortableElement::kMaxTensors> place_out{};
 };
 
 // The unit of a gather on the host: some channels of neighbouring places of one image.

@@ -43,7 +43,7 @@ enum class StateShape { element, rows, columns, scalar };
 
 inline constexpr std::int64_t kUpdatePack = 8;    // elements that a device thread updates together: 32 bytes
 inline constexpr std::int64_t kNormChunk = 4096;  // packs whose squares are summed by one group of threads
-inline constexpr int kMostStates = 4;
+inline constexpr int kMaxStates = 4;
 
 // One parameter within the arrays.
 struct UpdateSegment {
@@ -67,8 +67,8 @@ struct Squares {
 struct UpdateArguments {
   float* value = nullptr;
   const float* gradient = nullptr;
-  float* states[kMostStates] = {};      // in the order of Optimizer::states()
-  StateShape shapes[kMostStates] = {};  // set by the optimizer
+  float* states[kMaxStates] = {};      // in the order of Optimizer::states()
+  StateShape shapes[kMaxStates] = {};  // set by the optimizer
   Bf16* bf16 = nullptr;                 // a copy of the value, written; null: none
   std::int64_t packs = 0;
   const UpdateSegment* segments = nullptr;  // they cover the arrays

@@ -81,11 +81,11 @@ class ClassMatrix : public ClassTotals {
 };
 
 // Rows of CSV files (RFC 4180), each prefixed by `begin`: one for each pair of classes, and one for each class. Classes without a
-// name are written as numbers. Shares are relative to the class's count. With more than kMostWholeClasses classes, pairs that
+// name are written as numbers. Shares are relative to the class's count. With more than kMaxWholeClasses classes, pairs that
 // never occur are left out. `write` receives the rows class by class.
 inline constexpr std::string_view kConfusionColumns = "class,predicted,count,share";
 inline constexpr std::string_view kClassColumns = "class,count,accuracy,precision,f1,iou";
-inline constexpr std::size_t kMostWholeClasses = 200;
+inline constexpr std::size_t kMaxWholeClasses = 200;
 void append_confusion(std::string_view begin, const ClassMatrix& matrix, const std::vector<std::string>& names,
                       const std::function<void(std::string_view rows)>& write);
 void append_classes(std::string& csv, std::string_view begin, const ClassTotals& totals, const std::vector<std::string>& names);

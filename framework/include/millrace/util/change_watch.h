@@ -18,7 +18,7 @@ namespace millrace {
 class ChangeWatch {
  public:
   ChangeWatch(Storage::Object listed, std::uint64_t samples)
-      : every_(std::clamp<std::uint64_t>(samples, 1, kMostReads)), listed_(std::move(listed)) {}
+      : every_(std::clamp<std::uint64_t>(samples, 1, kMaxReads)), listed_(std::move(listed)) {}
 
   // Call at each read. `is_same()`: whether the part in memory is still right; called if the file has another version, which may
   // hold the same bytes. Throws Error(data) if it is not.
@@ -38,7 +38,7 @@ class ChangeWatch {
   }
 
  private:
-  static constexpr std::uint64_t kMostReads = 1000;
+  static constexpr std::uint64_t kMaxReads = 1000;
   const std::uint64_t every_;
   std::atomic<std::uint64_t> reads_{0};
   std::mutex mutex_;

@@ -8,14 +8,14 @@
 
 namespace millrace {
 
-// Keeps at most kMost points. Each covers `stride` neighbouring values and has their mean, minimum and maximum, so a spike of one
+// Keeps at most kMax points. Each covers `stride` neighbouring values and has their mean, minimum and maximum, so a spike of one
 // step stays visible. When all are used, neighbours are merged and the stride doubles.
 //
 // The smoothed value is an exponential mean over steps, corrected for its initial bias. It uses every value before merging, so
 // late and early readers see the same curve. Not thread-safe.
 class Course {
  public:
-  static constexpr std::size_t kMost = 1024;  // even
+  static constexpr std::size_t kMax = 1024;  // even
 
   // `memory`: steps after which a value has lost 63 % of its weight; 0: no smoothing.
   explicit Course(double memory = 0) : memory_(memory) {}

@@ -35,7 +35,7 @@ class JsonLine {
 // A file to which lines are appended. It holds whole lines only: a line that a full disk cut short is removed again.
 //
 // Write failures must not end a run that could continue. A failed line waits and is retried before the next one, so that none is
-// missing once there is space; `warn` is called once. Once kMostKept bytes wait, newer lines are lost, with another warning.
+// missing once there is space; `warn` is called once. Once kMaxKept bytes wait, newer lines are lost, with another warning.
 // finish() reports missing lines at the end. One thread at a time.
 //
 // If the file was moved or removed, as in log rotation, lines after the next sync() go to a new file of the same name. `warn` is
@@ -56,7 +56,7 @@ class LineFile {
   // Call after the last line: retries waiting lines once more. Throws Error(run) with the file and the number of missing lines.
   void finish();
 
-  static constexpr std::size_t kMostKept = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxKept = std::size_t{4} << 20;
 
  private:
   void write_waiting();

@@ -46,12 +46,12 @@ class Convolution final : public Windowed {
 
   PrimitiveDesc choose(WindowSum& sum) const override {
     if (winograd_pays()) {
-      constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes; may have to hold all transformed tiles at once
+      constexpr std::size_t kMaxScratch = std::size_t{1} << 30;  // bytes; may have to hold all transformed tiles at once
       try {
         WindowSum winograd = sum;
         winograd.how = algorithm::convolution_winograd;
         PrimitiveDesc chosen = Weighted::choose(winograd);
-        if (chosen.scratchpad_desc().get_size() <= kMostScratch) {
+        if (chosen.scratchpad_desc().get_size() <= kMaxScratch) {
           sum = winograd;
           return chosen;
         }

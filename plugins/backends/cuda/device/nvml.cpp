@@ -11,7 +11,7 @@ struct Handle;  // target of nvmlDevice_t
 struct Memory {
   unsigned long long total, free, used;
 };
-constexpr unsigned kMostLinks = 18;
+constexpr unsigned kMaxLinks = 18;
 
 }  // namespace
 
@@ -68,7 +68,7 @@ std::string Nvml::links(const std::string& pci_bus_id) const {
   Handle* device = functions_->device(pci_bus_id);
   if (device == nullptr) return {};
   unsigned active = 0, generation = 0, width = 0;
-  for (unsigned link = 0; link < kMostLinks; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     int state = 0;
     if (functions_->link_state(device, link, &state) == 0 && state == 1) ++active;
   }

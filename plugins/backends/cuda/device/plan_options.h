@@ -8,11 +8,11 @@
 namespace millrace::cuda {
 
 // Limits of a search. cuDNN lists promising engines first; Tune::measure times this many working ones.
-inline constexpr std::size_t kMostMeasured = 10;
+inline constexpr std::size_t kMaxMeasured = 10;
 inline constexpr double kHeuristicSeconds = 2, kMeasuredSeconds = 5;  // per shape
 // Engines whose code cuDNN generates and compiles when finalised, which takes seconds each. Tried only for a convolution with
 // bias or activation: few other engines fuse these, and a bare convolution has others.
-inline constexpr std::size_t kMostCompiled = 2;
+inline constexpr std::size_t kMaxCompiled = 2;
 
 struct PlanOptions {
   Tune tune = Tune::heuristic;
@@ -21,7 +21,7 @@ struct PlanOptions {
   std::size_t workspace_limit = std::size_t{1} << 30;  // bytes; engines that need more are skipped
   double search_seconds = 0;                           // 0: the constants above
 
-  std::size_t most() const { return tune == Tune::measure ? kMostMeasured : 1; }
+  std::size_t most() const { return tune == Tune::measure ? kMaxMeasured : 1; }
   double seconds() const {
     if (search_seconds > 0) return search_seconds;
     return tune == Tune::measure ? kMeasuredSeconds : kHeuristicSeconds;

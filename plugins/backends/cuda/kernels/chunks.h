@@ -6,7 +6,7 @@
 
 namespace millrace::cuda {
 
-inline constexpr std::int64_t kMostChunks = 1024;  // maximum number of parts of a map's rows
+inline constexpr std::int64_t kMaxChunks = 1024;  // maximum number of parts of a map's rows
 inline constexpr std::int64_t kColumnPacks =
     32;  // maximum packs that one block takes side by side; its other threads share the rows
 
@@ -19,7 +19,7 @@ MILLRACE_HD std::int64_t parts_of(std::int64_t rows, std::int64_t packs, std::in
   const std::int64_t wanted = kBlocks / ((packs + kColumnPacks - 1) / kColumnPacks) + 1;
   const std::int64_t possible = rows / (kThreads / across * rows_of_thread);
   const std::int64_t parts = wanted < possible ? wanted : possible;
-  return parts < 1 ? 1 : parts < kMostChunks ? parts : kMostChunks;
+  return parts < 1 ? 1 : parts < kMaxChunks ? parts : kMaxChunks;
 }
 
 // The parts of a sum. Depends on the extents alone, so that results do not depend on the device; partial sums stay a small

@@ -14,7 +14,7 @@
 namespace millrace::cuda {
 
 inline constexpr std::int64_t kGroupChunks = 32;                          // chunks that are joined first
-inline constexpr std::int64_t kTickets = 1 + kMostChunks / kGroupChunks;  // for the groups; then for each group's chunks
+inline constexpr std::int64_t kTickets = 1 + kMaxChunks / kGroupChunks;  // for the groups; then for each group's chunks
 
 MILLRACE_HD std::int64_t chunk_groups(std::int64_t chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
 

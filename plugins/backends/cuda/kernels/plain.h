@@ -158,8 +158,8 @@ using Bf16ToFloat = Convert<Bf16, float>;
 struct SumArrays {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "sum";
-  static constexpr int kMost = 8;
-  const float* sources[kMost] = {};
+  static constexpr int kMax = 8;
+  const float* sources[kMax] = {};
   int count = 0;
   float* destination = nullptr;
   std::int64_t elements = 0;
@@ -296,7 +296,7 @@ void Convert<From, To>::accesses(Visitor& v) const {
 
 MILLRACE_HD void SumArrays::operator()(std::int64_t i) const {
   float sum = sources[0][i];
-  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // constant length: no variable may index an array of arguments
+  MILLRACE_UNROLL for (int s = 1; s < kMax; ++s) {  // constant length: no variable may index an array of arguments
     if (s < count) sum += sources[s][i];
   }
   destination[i] = sum;

@@ -149,7 +149,7 @@ TEST(SetScalars, CarriesItsValues) {
 }
 
 TEST(SumArrays, AddsInOrderAndInPlace) {
-  for (int count = 1; count <= SumArrays::kMost; ++count) {
+  for (int count = 1; count <= SumArrays::kMax; ++count) {
     std::vector<std::vector<float>> arrays;
     SumArrays element;
     element.count = count;

@@ -58,7 +58,7 @@ TEST(Chunks, CoverAllRowsAndStaySmall) {
     for (const std::int64_t packs : {1, 3, 8, 31, 32, 33, 256, 512}) {
       const std::int64_t chunks = chunks_of(rows, packs);
       ASSERT_GE(chunks, 1);
-      ASSERT_LE(chunks, kMostChunks);
+      ASSERT_LE(chunks, kMaxChunks);
       ASSERT_EQ(chunk_begin(rows, chunks, 0), 0);
       ASSERT_EQ(chunk_begin(rows, chunks, chunks), rows);
       if (chunks == 1) continue;
@@ -68,7 +68,7 @@ TEST(Chunks, CoverAllRowsAndStaySmall) {
       ASSERT_LE(partial_bytes(rows, packs, 2) * 16, static_cast<std::size_t>(rows * packs * kPack) * sizeof(Bf16) * 2);
     }
   }
-  EXPECT_EQ(chunks_of(3211264, 8), kMostChunks);
+  EXPECT_EQ(chunks_of(3211264, 8), kMaxChunks);
   EXPECT_EQ(parts_of(49, 64, 1), 6);  // work without sums may be divided further
   EXPECT_EQ(chunks_of(49, 64), 1);
   EXPECT_GE(chunks_of(12544, 256) * 8, 1024);  // the last maps of a ResNet-50 still fill a large device

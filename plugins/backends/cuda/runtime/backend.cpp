@@ -31,7 +31,7 @@ class QueueStream final : public Stream {
     std::vector<Source> all;
     for (const float* source : sources) all.push_back({source, machine_->reaches(source)});
     // The first launch must not overwrite a later one's input.
-    const auto later = sources.subspan(std::min(sources.size(), kMost));
+    const auto later = sources.subspan(std::min(sources.size(), kMax));
     const bool aside = std::find(later.begin(), later.end(), destination) != later.end();
     const bool far = std::any_of(all.begin(), all.end(), [](const Source& source) { return !source.in_reach; });
     const std::size_t piece = aside || far ? std::min(elements, kPiece) : elements;
@@ -44,17 +44,17 @@ class QueueStream final : public Stream {
   }
 
  private:
-  static constexpr std::size_t kMost = SumArrays::kMost;
+  static constexpr std::size_t kMax = SumArrays::kMax;
   struct Source {
     const float* data = nullptr;
     bool in_reach = true;  // for kernels; data on a device without peer access are copied, which the driver does through the host
   };
 
   void sum_piece(float* total, std::span<const Source> sources, std::size_t begin, std::size_t count) {
-    const std::size_t first = std::min(sources.size(), kMost);
+    const std::size_t first = std::min(sources.size(), kMax);
     add(total, nullptr, sources.first(first), begin, count);
-    for (std::size_t next = first; next < sources.size(); next += kMost - 1) {
-      add(total, total, sources.subspan(next, std::min(sources.size() - next, kMost - 1)), begin, count);
+    for (std::size_t next = first; next < sources.size(); next += kMax - 1) {
+      add(total, total, sources.subspan(next, std::min(sources.size() - next, kMax - 1)), begin, count);
     }
   }
   // start (null: none) comes first.
@@ -86,7 +86,7 @@ class QueueStream final : public Stream {
 
   std::shared_ptr<Machine> machine_;
   DeviceMemory scratch_;
-  std::array<DeviceMemory, kMost> copies_;
+  std::array<DeviceMemory, kMax> copies_;
   std::unique_ptr<Queue> queue_;  // last: its work must end before the members it uses are destroyed
 };
 

@@ -16,11 +16,11 @@ class EngineCheck {
  public:
   static constexpr std::size_t kGuard = std::size_t{64} << 10;  // bytes around each operand and the workspace
 
-  static constexpr std::size_t kMostHeld = std::size_t{8} << 20;
+  static constexpr std::size_t kMaxHeld = std::size_t{8} << 20;
 
   // `most_held`: size in bytes of a batch's maps up to which each sample has different numbers.
-  explicit EngineCheck(const ConvolutionShape& shape, std::size_t most_held = kMostHeld);
-  explicit EngineCheck(const LinearShape& shape, std::size_t most_held = kMostHeld);
+  explicit EngineCheck(const ConvolutionShape& shape, std::size_t most_held = kMaxHeld);
+  explicit EngineCheck(const LinearShape& shape, std::size_t most_held = kMaxHeld);
 
   const std::string& key() const { return key_; }  // the shape, in one line
 

@@ -97,7 +97,7 @@ class EngineTrialTest : public SimulationTest {
     return trial.run(*std::make_shared<Gradient>(shape, after), false, why_not);
   }
   std::string why_not;
-  std::size_t most_held = EngineCheck::kMostHeld;
+  std::size_t most_held = EngineCheck::kMaxHeld;
 };
 
 TEST_F(EngineTrialTest, RunsEveryKindOnMemoryOfItsSize) {
@@ -197,7 +197,7 @@ TEST_F(EngineTrialTest, RefusesAWrongBlockAndAWriteOutside) {
     const auto last_is_garbage = [elements](float* result) { result[elements - 1] = 1e33F; };
     const auto behind = [elements](float* result) { result[elements] = 0; };
     const auto in_front = [](float* result) { result[-1] = 0; };
-    for (const std::size_t held : {std::size_t{0}, EngineCheck::kMostHeld}) {  // one repeated sample; all of them
+    for (const std::size_t held : {std::size_t{0}, EngineCheck::kMaxHeld}) {  // one repeated sample; all of them
       most_held = held;
       EXPECT_EQ(tried_with(shape, [](float*) {}), 0) << why_not;
       for (const Spoil& spoil : {Spoil(wrong_block), Spoil(last_is_garbage)}) {

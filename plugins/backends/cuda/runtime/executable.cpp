@@ -28,9 +28,9 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
 
 void Executable::plan_input() {
   const ImageShape& image = compile_context_.network.input;
-  constexpr int kMostChannels = 4;  // number of fill values in an augmentation record
-  if (image.channels > kMostChannels) {
-    fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMostChannels, image.channels);
+  constexpr int kMaxChannels = 4;  // number of fill values in an augmentation record
+  if (image.channels > kMaxChannels) {
+    fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMaxChannels, image.channels);
   }
   Value& input = plan_.planner().value(Network::kInput);
   input.spec = {samples_, image.channels, image.height, image.width, compile_context_.type()};

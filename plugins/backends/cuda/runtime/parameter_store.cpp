@@ -13,7 +13,7 @@ namespace millrace::cuda {
 namespace {
 
 constexpr std::size_t kElementsAligned = kAlignment / sizeof(float);
-constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMostStaging = std::size_t{1} << 22;  // bytes
+constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMaxStaging = std::size_t{1} << 22;  // bytes
 
 void fill(Machine& machine, float* memory, std::size_t elements, float value) {
   const std::unique_ptr<Queue> queue = machine.make_queue("initial values");
@@ -288,11 +288,11 @@ float* ParameterStore::state_of(std::string_view name, int index) const {
   return states_[static_cast<std::size_t>(state)].as<float>() + plan_.states.place(state, index);
 }
 
-// Grows up to kMostStaging.
+// Grows up to kMaxStaging.
 HostMemory& ParameterStore::staging(std::size_t bytes) {
-  if (!staging_ || staging_->bytes() < std::min(bytes, kMostStaging)) {
+  if (!staging_ || staging_->bytes() < std::min(bytes, kMaxStaging)) {
     staging_.reset();
-    staging_ = std::make_unique<HostMemory>(*machine_, std::clamp(bytes, kLeastStaging, kMostStaging));
+    staging_ = std::make_unique<HostMemory>(*machine_, std::clamp(bytes, kLeastStaging, kMaxStaging));
   }
   return *staging_;
 }

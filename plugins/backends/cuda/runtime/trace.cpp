@@ -124,7 +124,7 @@ std::unique_ptr<StepTrace> StepTrace::from_environment(Machine& machine) {
 
 bool StepTrace::begin_piece() {
   const std::lock_guard lock(mutex_);
-  return begun_++ < kMostSpans;
+  return begun_++ < kMaxSpans;
 }
 
 StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, std::string name, const char* what)

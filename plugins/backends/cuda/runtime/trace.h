@@ -3,7 +3,7 @@
 // MILLRACE_CUDA_PROFILE=1 makes the run log, when a replica ends: time by kind of work, the share of the time in which compute
 // idled, the share of the copies that overlapped with compute, and for each layer the engines chosen from the libraries.
 // MILLRACE_CUDA_TRACE=FILE writes every piece as a trace for chrome://tracing and Perfetto. Pieces may be taken by several
-// threads. Both cover the first kMostSpans pieces; without them nothing is measured.
+// threads. Both cover the first kMaxSpans pieces; without them nothing is measured.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ std::string trace_json(const std::vector<TraceSpan>& spans, int device);
 
 class StepTrace {
  public:
-  static constexpr std::size_t kMostSpans = 16384;
+  static constexpr std::size_t kMaxSpans = 16384;
 
   // Null if not requested.
   static std::unique_ptr<StepTrace> from_environment(Machine& machine);

@@ -35,14 +35,14 @@ std::string describe(const ArenaTensor& tensor) {
 }
 
 std::string tensors_near(const ArenaDeclaration& arena, std::size_t begin, std::size_t end) {
-  constexpr std::size_t kMost = 6;
+  constexpr std::size_t kMax = 6;
   std::vector<std::string> near;
   for (const ArenaTensor& tensor : arena.tensors) {
     const std::size_t first = arena.begin + tensor.offset;
     if (first < end && begin < first + tensor.bytes) near.push_back(describe(tensor));
   }
   if (near.empty()) return "no tensor";
-  const std::size_t more = near.size() > kMost ? near.size() - kMost : 0;
+  const std::size_t more = near.size() > kMax ? near.size() - kMax : 0;
   near.resize(near.size() - more);
   return fmt::format("{}{}", fmt::join(near, ", "), more == 0 ? "" : fmt::format(" and {} more", more));
 }

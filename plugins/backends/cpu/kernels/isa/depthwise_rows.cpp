@@ -11,7 +11,7 @@ constexpr int kWidth = 16, kTile = 14;
 constexpr int kWidth = 8, kTile = 7;
 #endif
 using Register = float __attribute__((vector_size(kWidth * sizeof(float)), may_alias));
-constexpr int kLanes = 16, kMostUnrolled = 64;
+constexpr int kLanes = 16, kMaxUnrolled = 64;
 
 MILLRACE_INLINE Register get(const float* p) { return *reinterpret_cast<const Register*>(p); }
 MILLRACE_INLINE void put(float* p, Register value) { *reinterpret_cast<Register*>(p) = value; }
@@ -24,18 +24,18 @@ MILLRACE_INLINE void convolve_tile(const WindowRows& rows, std::int64_t begin, i
     const float* const pixels = rows.rows[r].pixels + begin + lane;
     const float* const weights = rows.rows[r].weights + rows.first + lane;
     Register weight[Taps];
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
     for (int k = 0; k < Taps; ++k) weight[k] = get(weights + k * kLanes);
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
     for (int p = 0; p < Stride * (Tile - 1) + Taps; ++p) {
       const Register x = get(pixels + p * kLanes);
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
       for (int k = 0; k < Taps; ++k) {
         if (p >= k && (p - k) % Stride == 0 && (p - k) / Stride < Tile) sum[(p - k) / Stride] += x * weight[k];
       }
     }
   }
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
   for (int i = 0; i < Tile; ++i) put(sums + i * kLanes + lane, sum[i]);
 }
 
@@ -64,12 +64,12 @@ constexpr int kGradients = kWidth == 16 || Taps == 7 ? 7 : 4;  // pixels whose g
 template <int Taps, int Stride, int Tile>
 MILLRACE_INLINE void correlate_tile(const float* pixels, const float* gradient, Register (&sum)[Taps * kParts<Taps>]) {
   Register d[Tile];
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
   for (int i = 0; i < Tile; ++i) d[i] = get(gradient + i * kLanes);
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
   for (int p = 0; p < Stride * (Tile - 1) + Taps; ++p) {
     const Register x = get(pixels + p * kLanes);
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
     for (int k = 0; k < Taps; ++k) {
       const int i = (p - k) / Stride;
       if (p >= k && (p - k) % Stride == 0 && i < Tile) sum[k + Taps * (i % kParts<Taps>)] += x * d[i];
@@ -89,10 +89,10 @@ void correlate_row(const float* pixels, const float* gradient, std::int64_t coun
     for (; i < count; ++i) {
       correlate_tile<Taps, Stride, 1>(pixels + Stride * i * kLanes + lane, gradient + i * kLanes + lane, sum);
     }
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
     for (int k = 0; k < Taps; ++k) {
       Register all = sum[k];
-#pragma GCC unroll kMostUnrolled
+#pragma GCC unroll kMaxUnrolled
       for (int part = 1; part < kParts<Taps>; ++part) all += sum[k + Taps * part];
       put(sums + k * kLanes + lane, get(sums + k * kLanes + lane) + all);
     }

@@ -46,8 +46,8 @@ void for_each_run(const Tiling& tiling, const Body& body) {
 }
 
 // Slices of neighbouring tiles: body(slice, first item, end item).
-constexpr std::int64_t kMostSlices = 64;
-inline std::int64_t slices_of(const Tiling& tiling) { return tiling.items < kMostSlices ? tiling.items : kMostSlices; }
+constexpr std::int64_t kMaxSlices = 64;
+inline std::int64_t slices_of(const Tiling& tiling) { return tiling.items < kMaxSlices ? tiling.items : kMaxSlices; }
 template <class Body>
 void for_each_slice(const Tiling& tiling, const Body& body) {
   const std::int64_t slices = slices_of(tiling);

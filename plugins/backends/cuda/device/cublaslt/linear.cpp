@@ -133,7 +133,7 @@ ProductChoice choose_algorithm(const CublasLtHandle& handle, const LinearShape& 
   const double deadline = clock() + options.seconds();
   std::string why_not;
   const auto search_for = [&](const ProductEpilogue& epilogue, bool last) {
-    const auto offered = offered_algorithms(handle, shape, epilogue, options, kMostMeasured);
+    const auto offered = offered_algorithms(handle, shape, epilogue, options, kMaxMeasured);
     std::size_t at = 0;
     const SearchLimits limits{.most = options.most(), .deadline = deadline, .insists = last};
     return search_plans(

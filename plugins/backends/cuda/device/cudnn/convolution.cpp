@@ -31,7 +31,7 @@ EngineRules rules_of(const ConvolutionShape& shape, Epilogue epilogue, const Pla
   return {.type = shape.type,
           .tf32 = shape.tf32,
           .deterministic = options.deterministic,
-          .most_compiled = epilogue == Epilogue::fused && options.compiles ? kMostCompiled : 0};
+          .most_compiled = epilogue == Epilogue::fused && options.compiles ? kMaxCompiled : 0};
 }
 
 constexpr std::string_view kFused = "fused ", kBare = "bare ";
