@@ -1,6 +1,4 @@
 // Images that stay on the device: which ones are copied, where they are found again, and that every reader waits for the copy.
-#include "resident_images.h"
-
 #include <algorithm>
 
 #include "simulation/simulation_fixture.h"
