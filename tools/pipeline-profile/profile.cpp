@@ -53,7 +53,7 @@ double wait_of(const StageTelemetry& stage, const TelemetryEvent& done) {
 }
 
 // `whole`: the stage over the whole run: data stages may have finished before the first step.
-Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, const TelemetryEvent& done) {
+Profile::Stage stage_row(const StageTelemetry& stage, const StageTelemetry& whole, const TelemetryEvent& done) {
   Profile::Stage row;
   row.name = stage.replica >= 0 && done.devices.size() > 1 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
   row.on = stage.on_device ? "device" : stage.threads;
@@ -78,7 +78,7 @@ Profile::Stage row_of(const StageTelemetry& stage, const StageTelemetry& whole, 
 }
 
 // From a device's work in this many seconds.
-Profile::Device row_of(const DeviceTelemetry& device, double seconds, bool is_one_of_several) {
+Profile::Device device_row(const DeviceTelemetry& device, double seconds, bool is_one_of_several) {
   Profile::Device row;
   row.name = is_one_of_several ? fmt::format("{}[{}]", device.name, device.replica) : device.name;
   row.rank = device.rank;
@@ -253,14 +253,14 @@ std::vector<Profile::Device> ProfileBuilder::devices(const TelemetryEvent& done)
   for (const DeviceTelemetry& device : done.devices) {
     const auto found = others_.find({device.rank, device.replica});
     if (found == others_.end()) {
-      rows.push_back(row_of(device, done.elapsed_seconds, are_several));
+      rows.push_back(device_row(device, done.elapsed_seconds, are_several));
       continue;
     }
     const Told& told = found->second;
     const bool was_told_once = told.last_at <= told.first_at;  // the whole run, as far as reported
     const double seconds = was_told_once ? told.last_at - (last_.elapsed_seconds - last_.seconds) : told.last_at - told.first_at;
     if (seconds <= 0) continue;
-    rows.push_back(row_of(was_told_once ? told.last : between(told.first, told.last), seconds, are_several));
+    rows.push_back(device_row(was_told_once ? told.last : between(told.first, told.last), seconds, are_several));
   }
   return rows;
 }
@@ -288,7 +288,7 @@ Profile ProfileBuilder::build(int cores, double part) const {
   for (Profile::Gain& gain : profile.gains) gain.rate /= part;
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
     if (done.devices.empty() && last_.stages[s].packets == 0) continue;  // a stage of skipped steps
-    Profile::Stage row = row_of(done.stages[s], last_.stages[s], done);
+    Profile::Stage row = stage_row(done.stages[s], last_.stages[s], done);
     row.level = stages_[s].level / static_cast<double>(looks_);
     row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);
     profile.stages.push_back(row);
