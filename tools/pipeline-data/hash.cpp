@@ -99,11 +99,11 @@ void keep_known(const fs::path& path, const std::vector<Storage::Object>& object
 }
 
 std::string sum_of(Storage& storage, const std::string& url, std::uint64_t bytes) {
-  constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
-  std::vector<std::uint8_t> piece(static_cast<std::size_t>(std::min(kPiece, bytes)));
+  constexpr std::uint64_t kReadAtOnce = std::uint64_t{8} << 20;
+  std::vector<std::uint8_t> piece(static_cast<std::size_t>(std::min(kReadAtOnce, bytes)));
   Sha256 sum;
-  for (std::uint64_t at = 0; at < bytes && stop_signal == 0; at += kPiece) {
-    const auto size = static_cast<std::size_t>(std::min(kPiece, bytes - at));
+  for (std::uint64_t at = 0; at < bytes && stop_signal == 0; at += kReadAtOnce) {
+    const auto size = static_cast<std::size_t>(std::min(kReadAtOnce, bytes - at));
     storage.read(url, at, size, piece.data());
     sum.add(piece.data(), size);
   }

@@ -57,7 +57,7 @@ class MemberMaker {
   std::shared_ptr<SampleTransform> decoder_;  // null if nothing is to be decoded
 };
 
-constexpr int kQuality = 90;
+constexpr int kPackedQuality = 90;
 
 std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const TargetSpec& target) {
   const StageType* type = registry.stages().find("decode_image");
@@ -126,7 +126,7 @@ ImageFacts::Origin MemberMaker::origin_of(const Sample& sample) const {
 std::string MemberMaker::image_member(Sample& sample, const ImageFacts::Origin* origin, std::string& extension) const {
   extension = "jpg";
   if (origin != nullptr)
-    return jpeg_bytes(sample.image(), recipe_.quality > 0 ? static_cast<int>(recipe_.quality) : kQuality,
+    return jpeg_bytes(sample.image(), recipe_.quality > 0 ? static_cast<int>(recipe_.quality) : kPackedQuality,
                       origin_comment(*origin));
   extension = "png";
   if (sample.decoded.is_static()) return png_bytes({sample.encoded.data(), sample.decoded});
@@ -156,7 +156,7 @@ void MemberMaker::append(Sample& sample, std::uint64_t number, std::string& arch
   }
 }
 
-constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before its turn to write
+constexpr std::uint64_t kSamplesAtOnce = 16;  // samples that a thread makes before its turn to write
 
 struct PackOptions {
   DataSetOptions data;
@@ -178,7 +178,7 @@ class Packer {
         counter_("packed", line_.order().listed()) {}
 
   void run() {
-    const std::uint64_t blocks = (line_.order().listed() + kBlock - 1) / kBlock;
+    const std::uint64_t blocks = (line_.order().listed() + kSamplesAtOnce - 1) / kSamplesAtOnce;
     const unsigned threads = options_.data.thread_count();
     std::vector<Sample> samples(threads);
     for_each_sample(blocks, threads, [&](std::uint64_t block, unsigned thread) {
@@ -198,8 +198,8 @@ class Packer {
   void pack(std::uint64_t block, Sample& sample) {
     std::vector<std::string> made;
     std::vector<std::string> complaints;
-    const std::uint64_t end = std::min((block + 1) * kBlock, line_.order().listed());
-    for (std::uint64_t at = block * kBlock; at < end && stop_signal == 0; ++at) {
+    const std::uint64_t end = std::min((block + 1) * kSamplesAtOnce, line_.order().listed());
+    for (std::uint64_t at = block * kSamplesAtOnce; at < end && stop_signal == 0; ++at) {
       made.emplace_back();
       if (const std::string cause = make(at, sample, made.back()); !cause.empty()) {
         const std::string text = fmt::format("'{}': {}", sample.place(), cause);

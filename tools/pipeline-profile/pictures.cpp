@@ -80,7 +80,7 @@ struct Part {
   Colour colour;
   double (*seconds)(const ScalingPoint& point);
 };
-const std::array kParts = {
+const std::array kStepParts = {
     Part{"computes", drawing::kBlue, [](const ScalingPoint& p) { return std::max(0.0, p.compute_seconds - p.hidden_seconds()); }},
     Part{"computes while sums are made", drawing::kSky, [](const ScalingPoint& p) { return p.hidden_seconds(); }},
     Part{"waits for sums", drawing::kOrange, [](const ScalingPoint& p) { return p.exposed_seconds; }},
@@ -100,7 +100,7 @@ void draw_steps(Picture& picture, const Area& area, const Scaling& scaling, Scal
     const ScalingPoint& point = points[i];
     const double middle = inside.left + slot * (static_cast<double>(i) + 0.5);
     double from = 0;
-    for (const Part& part : kParts) {
+    for (const Part& part : kStepParts) {
       const double to = from + 1e3 * part.seconds(point), top = plot.at(0, to).y;
       picture.fill({middle - width / 2, top, width, plot.at(0, from).y - top}, part.colour);
       from = to;
@@ -118,7 +118,7 @@ void draw_steps(Picture& picture, const Area& area, const Scaling& scaling, Scal
 // The legend of the parts, in a row from the left.
 void draw_parts(Picture& picture, Point at) {
   constexpr double kSwatch = 12;
-  for (const Part& part : kParts) {
+  for (const Part& part : kStepParts) {
     picture.fill({at.x, at.y + 2, kSwatch, kSwatch}, part.colour);
     picture.text({at.x + kSwatch + 5, at.y}, part.name, {.size = kSmall + 1});
     at.x += kSwatch + 24 + drawing::extent_of(part.name, {.size = kSmall + 1}).width;

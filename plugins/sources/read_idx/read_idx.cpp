@@ -22,8 +22,18 @@ std::uint32_t big_endian(const std::uint8_t* bytes) {
          static_cast<std::uint32_t>(bytes[2]) << 8U | bytes[3];
 }
 
-// `bytes`: the beginning of the file, kMax bytes or all of it; `file_bytes`: its size. Throws ErrorKind::data if it is not an
-// IDX file of unsigned bytes, or its length differs from its header.
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an image
+
+// True if `path` is a file of images, not their folder.
+bool is_file(const ReadIdx::Params& params, Storage& storage) {
+  if (!params.labels.empty()) return true;
+  const Storage::Kind kind = storage.look(params.path);
+  if (kind != Storage::Kind::unknown) return kind == Storage::Kind::object;
+  return params.path.find("idx3", params.path.rfind('/') + 1) != params.path.npos;  // npos + 1 is 0
+}
+
+}  // namespace
+
 IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t file_bytes) {
   if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
     fail(ErrorKind::data, "the file is compressed: unpack it first (gunzip)");
@@ -49,18 +59,6 @@ IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t fil
   if (have > wanted) fail(ErrorKind::data, "its header promises {} bytes, and {} follow", wanted, have);
   return header;
 }
-
-constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an image
-
-// True if `path` is a file of images, not their folder.
-bool is_file(const ReadIdx::Params& params, Storage& storage) {
-  if (!params.labels.empty()) return true;
-  const Storage::Kind kind = storage.look(params.path);
-  if (kind != Storage::Kind::unknown) return kind == Storage::Kind::object;
-  return params.path.find("idx3", params.path.rfind('/') + 1) != params.path.npos;  // npos + 1 is 0
-}
-
-}  // namespace
 
 std::uint64_t IdxHeader::element() const {
   std::uint64_t product = 1;

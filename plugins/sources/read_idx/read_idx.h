@@ -26,6 +26,10 @@ struct IdxHeader {
   std::uint64_t element() const;                                  // bytes of everything below the outermost extent
 };
 
+// `bytes`: the beginning of the file, kMax bytes or all of it; `file_bytes`: its size. Throws ErrorKind::data if it is not an
+// IDX file of unsigned bytes, or its length differs from its header.
+IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t file_bytes);
+
 // A source of images in IDX files, the format of MNIST and its relatives.
 //
 //   [train.read]

@@ -14,39 +14,6 @@ namespace millrace {
 
 namespace {
 
-// Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391, equations 1 and 2): ReLU of the sum of all channels of `features`, each
-// weighted by the mean over all places of the score's gradient by it. Both are (C, height, width), with the size of `map`, whose
-// values are written.
-void grad_cam(std::span<const float> features, std::span<const float> gradient, HeatMap& map) {
-  const auto places = static_cast<std::size_t>(map.height) * static_cast<std::size_t>(map.width);
-  std::vector<double> sums(places);
-  for (std::size_t begin = 0; begin < features.size(); begin += places) {
-    double weight = 0;
-    for (std::size_t i = begin; i < begin + places; ++i) weight += static_cast<double>(gradient[i]);
-    weight /= static_cast<double>(places);
-    for (std::size_t i = 0; i < places; ++i) sums[i] += weight * static_cast<double>(features[begin + i]);
-  }
-  map.values.resize(places);
-  for (std::size_t i = 0; i < places; ++i) map.values[i] = static_cast<float>(std::max(sums[i], 0.0));
-}
-
-// The map's bilinear value between its pixels; the edge extends by half a pixel. 0 further outside.
-float value_at(const HeatMap& map, double x, double y) {
-  if (x < -0.5 || y < -0.5 || x > map.width - 0.5 || y > map.height - 0.5) return 0;
-  x = std::clamp(x, 0.0, map.width - 1.0);
-  y = std::clamp(y, 0.0, map.height - 1.0);
-  const int left = static_cast<int>(x), upper = static_cast<int>(y);
-  const int right = std::min(left + 1, map.width - 1), lower = std::min(upper + 1, map.height - 1);
-  const double to_right = x - left, down = y - upper;
-  const auto at = [&](int row, int column) {
-    return static_cast<double>(
-        map.values[static_cast<std::size_t>(row) * static_cast<std::size_t>(map.width) + static_cast<std::size_t>(column)]);
-  };
-  const double above = (1 - to_right) * at(upper, left) + to_right * at(upper, right);
-  const double below = (1 - to_right) * at(lower, left) + to_right * at(lower, right);
-  return static_cast<float>((1 - down) * above + down * below);
-}
-
 // Dark red for 1, yellow for 0.625, blue for 0.125, as in the colour map "jet".
 std::array<double, 3> heat_colour(double heat) {
   const auto ramp = [heat](double middle) { return 255 * std::clamp(1.5 - std::abs(4 * heat - middle), 0.0, 1.0); };
@@ -132,6 +99,35 @@ ScoreGradient gradient_of(const WriteGradCam::Params& params, const DataContext&
 }
 
 }  // namespace
+
+void grad_cam(std::span<const float> features, std::span<const float> gradient, HeatMap& map) {
+  const auto places = static_cast<std::size_t>(map.height) * static_cast<std::size_t>(map.width);
+  std::vector<double> sums(places);
+  for (std::size_t begin = 0; begin < features.size(); begin += places) {
+    double weight = 0;
+    for (std::size_t i = begin; i < begin + places; ++i) weight += static_cast<double>(gradient[i]);
+    weight /= static_cast<double>(places);
+    for (std::size_t i = 0; i < places; ++i) sums[i] += weight * static_cast<double>(features[begin + i]);
+  }
+  map.values.resize(places);
+  for (std::size_t i = 0; i < places; ++i) map.values[i] = static_cast<float>(std::max(sums[i], 0.0));
+}
+
+float value_at(const HeatMap& map, double x, double y) {
+  if (x < -0.5 || y < -0.5 || x > map.width - 0.5 || y > map.height - 0.5) return 0;
+  x = std::clamp(x, 0.0, map.width - 1.0);
+  y = std::clamp(y, 0.0, map.height - 1.0);
+  const int left = static_cast<int>(x), upper = static_cast<int>(y);
+  const int right = std::min(left + 1, map.width - 1), lower = std::min(upper + 1, map.height - 1);
+  const double to_right = x - left, down = y - upper;
+  const auto at = [&](int row, int column) {
+    return static_cast<double>(
+        map.values[static_cast<std::size_t>(row) * static_cast<std::size_t>(map.width) + static_cast<std::size_t>(column)]);
+  };
+  const double above = (1 - to_right) * at(upper, left) + to_right * at(upper, right);
+  const double below = (1 - to_right) * at(lower, left) + to_right * at(lower, right);
+  return static_cast<float>((1 - down) * above + down * below);
+}
 
 void WriteGradCam::describe(StageDescription<Params>& d) {
   d.name("write_grad_cam").text("Draws where a class was found in each image (Grad-CAM), as PNG.");

@@ -22,6 +22,14 @@ struct HeatMap {
   std::vector<float> values;
 };
 
+// Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391, equations 1 and 2): ReLU of the sum of all channels of `features`, each
+// weighted by the mean over all places of the score's gradient by it. Both are (C, height, width), with the size of `map`, whose
+// values are written.
+void grad_cam(std::span<const float> features, std::span<const float> gradient, HeatMap& map);
+
+// The map's bilinear value between its pixels; the edge extends by half a pixel. 0 further outside.
+float value_at(const HeatMap& map, double x, double y);
+
 // Draws where in each image a class was found: Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391), in colours over the image.
 //
 //   [predict]

@@ -70,8 +70,8 @@ double similarity(const std::vector<double>& x, const std::vector<double>& y, in
   return sum / static_cast<double>(xx.size());
 }
 
-// luminance: Y of ITU-R BT.601, from 16 to 235, instead of red, green and blue. border: rows and columns to ignore at each edge.
-// REQUIRES: the image is larger than twice the border, and has 1 or 3 channels.
+}  // namespace
+
 Planes planes_of(const ImageView& image, bool luminance, int border) {
   Planes planes{image.shape.height - 2 * border, image.shape.width - 2 * border, {}};
   const int channels = image.shape.channels;
@@ -90,7 +90,6 @@ Planes planes_of(const ImageView& image, bool luminance, int border) {
   return planes;
 }
 
-// 10 log10(255^2 / mean squared difference), in dB; infinite for equal images. REQUIRES, as below: images of one shape.
 double peak_signal_to_noise_ratio(const Planes& a, const Planes& b) {
   double squares = 0, count = 0;
   for (std::size_t c = 0; c < a.channels.size(); ++c) {
@@ -103,16 +102,11 @@ double peak_signal_to_noise_ratio(const Planes& a, const Planes& b) {
   return 10 * std::log10(kPeak * kPeak * count / squares);
 }
 
-// Wang, Bovik, Sheikh and Simoncelli, "Image quality assessment: from error visibility to structural similarity" (2004): windows
-// of 11 x 11 weighted by a Gaussian of deviation 1.5, K1 = 0.01, K2 = 0.03, the mean over all windows that lie within the image,
-// and over channels. REQUIRES: height and width of at least 11.
 double structural_similarity(const Planes& a, const Planes& b) {
   double sum = 0;
   for (std::size_t c = 0; c < a.channels.size(); ++c) sum += similarity(a.channels[c], b.channels[c], a.height, a.width);
   return sum / static_cast<double>(a.channels.size());
 }
-
-}  // namespace
 
 void WriteQuality::describe(StageDescription<Params>& d) {
   d.name("write_quality").text("Compares the network's pictures with targets: PSNR and SSIM of each, and their means.");

@@ -13,19 +13,6 @@ namespace millrace::http {
 
 namespace {
 
-// Throws ErrorKind::usage, naming the variable, for an invalid value.
-Settings read_settings(const web::Environment& environment) {
-  Settings settings;
-  settings.retry.attempts = static_cast<int>(
-      web::number(environment, "MILLRACE_HTTP_ATTEMPTS", settings.retry.attempts, 1, 1000, "a number of attempts"));
-  settings.retry.deadline = web::seconds(environment, "MILLRACE_HTTP_TIMEOUT", settings.retry.deadline);
-  settings.connect = web::seconds(environment, "MILLRACE_HTTP_CONNECT_TIMEOUT", settings.connect);
-  settings.stall = web::seconds(environment, "MILLRACE_HTTP_STALL_TIMEOUT", settings.stall);
-  settings.authorities = environment("CURL_CA_BUNDLE");
-  if (settings.authorities.empty()) settings.authorities = environment("SSL_CERT_FILE");
-  return settings;
-}
-
 constexpr int kMaxRedirects = 5;
 constexpr std::uint64_t kProgress = 1 << 20;                // bytes; slower progress means a server that trickles
 constexpr std::size_t kLongestText = std::size_t{1} << 34;  // for a file whose server does not send its size
@@ -51,6 +38,18 @@ std::string judged(int status) {
 }
 
 }  // namespace
+
+Settings read_settings(const web::Environment& environment) {
+  Settings settings;
+  settings.retry.attempts = static_cast<int>(
+      web::number(environment, "MILLRACE_HTTP_ATTEMPTS", settings.retry.attempts, 1, 1000, "a number of attempts"));
+  settings.retry.deadline = web::seconds(environment, "MILLRACE_HTTP_TIMEOUT", settings.retry.deadline);
+  settings.connect = web::seconds(environment, "MILLRACE_HTTP_CONNECT_TIMEOUT", settings.connect);
+  settings.stall = web::seconds(environment, "MILLRACE_HTTP_STALL_TIMEOUT", settings.stall);
+  settings.authorities = environment("CURL_CA_BUNDLE");
+  if (settings.authorities.empty()) settings.authorities = environment("SSL_CERT_FILE");
+  return settings;
+}
 
 // Each request consists of its URL alone, so that no header follows a redirect to another host.
 web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {

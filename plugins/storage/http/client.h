@@ -21,6 +21,9 @@ struct Settings {
   std::string authorities;           // CURL_CA_BUNDLE, SSL_CERT_FILE: a file of certificates; empty: the system's
 };
 
+// Throws ErrorKind::usage, naming the variable, for an invalid value.
+Settings read_settings(const web::Environment& environment);
+
 // An error that retries cannot fix. Tasks throw this, or Error(storage) to make the client retry.
 struct Refusal {
   ErrorKind kind;
