@@ -23,7 +23,7 @@ class FewOfAClass : public testkit::CountingSource {
 
 class Contents : public testing::Test {
  protected:
-  RunState::Contents seen(std::int64_t samples, std::uint64_t salt) {
+  SavedState::Contents seen(std::int64_t samples, std::uint64_t salt) {
     plan_.name = "train";
     plan_.stages = {{"read", &source_, testkit::table({{"size", Value(samples)}}), {}, {}}};
     DataContext context;
@@ -40,10 +40,10 @@ class Contents : public testing::Test {
 
 TEST_F(Contents, OneSampleOfEachClassIsReadBesideThoseOfTheListing) {
   for (const std::uint64_t salt : {1, 2, 3}) {
-    const RunState::Contents then = seen(kSamples - kClasses, salt);
+    const SavedState::Contents then = seen(kSamples - kClasses, salt);
     ASSERT_TRUE(then.samples.contains(kRare));
     EXPECT_LE(then.samples.size(), 65U);
-    RunState::Contents now = then;
+    SavedState::Contents now = then;
     now.samples[kRare] = 0;
     const std::string said = difference_of_contents(*build_, then, now);
     EXPECT_EQ(said, fmt::format("1 of {} samples that were compared holds other bytes, such as 'sample/{}'", then.samples.size(),
@@ -52,7 +52,7 @@ TEST_F(Contents, OneSampleOfEachClassIsReadBesideThoseOfTheListing) {
 }
 
 TEST_F(Contents, AtMost192SamplesAreRead) {
-  const RunState::Contents all = seen(kSamples, 1);
+  const SavedState::Contents all = seen(kSamples, 1);
   EXPECT_EQ(all.samples.size(), 192U);
   EXPECT_EQ(look_into(*build_, 7, &all).samples, all.samples) << "the same ones again";
 }
