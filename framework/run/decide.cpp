@@ -63,7 +63,7 @@ class Decider {
   bool is_impatient() const { return rules_.stop.figure && s_.improving.passes >= rules_.stop.patience; }
   bool is_flat() const { return rules_.plateau.figure && s_.plateau.passes >= rules_.plateau.patience; }
   bool goes_on() const { return s_.part != Part::close && done() < rules_.end; }
-  bool is_closing(std::size_t graph) const;
+  bool waits_for_best(std::size_t graph) const;
   bool is_in_force(RequestKind kind) const;
   std::optional<RequestEvent> take(RequestKind kind);
   void take_stops();
@@ -88,7 +88,7 @@ class Decider {
   void answer_validations();
   void agree();
   void lower_rate();
-  void begin_closing_passes();
+  void begin_best_passes();
   void save_all();
   void checkpoint(bool is_best);
   void after_checkpoint();
@@ -302,6 +302,7 @@ void Decider::on(const event::Drained& event) {
 
 void Decider::after_drained() {
   take_stops();
+  set_rates();
   if (is_at_boundary()) return begin_boundary();
   act(action::FinishTraining{});
   s_.stop ? begin_close() : end();
@@ -335,7 +336,7 @@ void Decider::on(const event::Settled& event) {
 // ---- Other graphs ----
 
 // Graphs with every = "end" wait for the best weights, unless they decide which these are, or are requested before the end.
-bool Decider::is_closing(std::size_t graph) const {
+bool Decider::waits_for_best(std::size_t graph) const {
   const RunRules::Other& other = rules_.others[graph - 1];
   const bool is_last = s_.part != Part::boundary || rules_.is_due(graph, done());
   return is_last && rules_.exports_best && rules_.best && rules_.best->graph != other.graph && is_end(other.when);
@@ -343,8 +344,8 @@ bool Decider::is_closing(std::size_t graph) const {
 
 void Decider::begin_passes(const std::vector<std::size_t>& graphs) {
   s_.due.clear();
-  s_.closing.clear();
-  for (const std::size_t g : graphs) (g != 0 && is_closing(g) ? s_.closing : s_.due).push_back(g);
+  s_.waiting_for_best.clear();
+  for (const std::size_t g : graphs) (g != 0 && waits_for_best(g) ? s_.waiting_for_best : s_.due).push_back(g);
   s_.left.clear();
   next_pass();
 }
@@ -386,8 +387,8 @@ void Decider::passes_are_over() {
     act(action::FinishTraining{});
     return end();
   }
-  if (s_.is_closing) {
-    s_.is_closing = false;
+  if (s_.runs_best_passes) {
+    s_.runs_best_passes = false;
     const auto is_again = [&](std::size_t g) { return contains(s_.again, g); };
     s_.owes_again = s_.best_in_place != 0 && std::ranges::any_of(s_.left, is_again);
     if (s_.best_in_place != 0 && !s_.owes_again) s_.rewritten = done();
@@ -428,7 +429,7 @@ void Decider::on(const event::Verdict& event) {
   if (rules_.exports_best && !rules_.writes_checkpoints) {  // else they are exported from checkpoints
     s_.is_best ? act(action::SaveBest{}) : act(action::RetryBest{});
   }
-  begin_closing_passes();
+  begin_best_passes();
 }
 
 // From the next step on. A lower factor that was requested stays.
@@ -448,7 +449,7 @@ void Decider::lower_rate() {
 
 // At the end of a run graphs that write files about predictions run once more with better weights than the last ones: the files
 // belong to the weights that are used afterwards.
-void Decider::begin_closing_passes() {
+void Decider::begin_best_passes() {
   s_.again.clear();
   const bool ends = s_.part == Part::close || done() == rules_.end;
   for (std::size_t g = 1; g <= rules_.others.size(); ++g) {
@@ -456,7 +457,7 @@ void Decider::begin_closing_passes() {
     const bool writes = other.writes_predictions && !other.when.never && !is_end(other.when);
     if (ends && rules_.exports_best && s_.rewritten != done() && writes) s_.again.push_back(g);
   }
-  if (s_.closing.empty() && s_.again.empty()) return save_all();
+  if (s_.waiting_for_best.empty() && s_.again.empty()) return save_all();
   s_.left_before = std::exchange(s_.left, {});
   const bool knows_better = rules_.is_first && s_.has_best() && rules_.keeps_best() && s_.best_at != done();
   s_.phase = Phase::placing;
@@ -466,9 +467,9 @@ void Decider::begin_closing_passes() {
 void Decider::on(const event::BestInPlace& event) {
   s_.best_in_place = event.step;
   s_.due = event.step != 0 ? s_.again : std::vector<std::size_t>();
-  s_.due.insert(s_.due.end(), s_.closing.begin(), s_.closing.end());
-  s_.closing.clear();
-  s_.is_closing = true;
+  s_.due.insert(s_.due.end(), s_.waiting_for_best.begin(), s_.waiting_for_best.end());
+  s_.waiting_for_best.clear();
+  s_.runs_best_passes = true;
   next_pass();
 }
 

@@ -124,12 +124,12 @@ struct RunState {
   std::size_t next_try = 0;                   // other graph
   std::optional<std::size_t> running;         // graph
   bool was_stopped = false;                   // that graph, before its last step
-  std::vector<std::size_t> due, closing;      // graphs that run now, and those that wait for the best weights
+  std::vector<std::size_t> due, waiting_for_best;  // graphs that run now, and those that wait for the best weights
   std::vector<std::size_t> again;             // those that run once more, with the best weights
   std::vector<std::size_t> left;              // graphs that were due, and the run was stopped before them
-  std::vector<std::size_t> left_before;       // the same before the closing passes
+  std::vector<std::size_t> left_before;       // the same before the passes with the best weights
   bool owes_again = false;                    // `again` was due after the last step, and the run was stopped before all had run
-  bool is_closing = false;                    // the passes under way are the closing ones
+  bool runs_best_passes = false;              // the passes under way have the best weights
   std::uint64_t best_in_place = 0;            // step of the best weights, while replicas hold them; 0: they hold the last ones
   std::optional<std::uint64_t> rewritten;     // the step after which `again` was complete
   std::optional<std::uint64_t> checkpointed;  // steps done in the newest checkpoint
@@ -198,7 +198,7 @@ struct CheckpointMade {
   bool was_left_out = false;
 };
 struct Failed {
-  bool saves_nothing = false;  // a device failed, or memory is exhausted
+  bool saves_nothing = false;  // no pass has failed; or a device has, memory is exhausted, or a number is wrong
 };
 }  // namespace event
 

@@ -42,8 +42,9 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+// Not forced onto the disk: until the first checkpoint nothing needs the file, and a signal in the meantime would leave a part of it.
 void write(const fs::path& path, const std::string& text) {
-  OutputFile file(path.string());
+  OutputFile file(path.string(), OutputFile::Sync::later);
   file.write(text);
   file.commit();
 }

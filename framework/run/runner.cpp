@@ -87,8 +87,8 @@ void point_latest(const RunContext& run) {
 
 }  // namespace
 
-Runner::Runner(PreparedRun& prepared, double seconds)
-    : prepared_(prepared), seconds_(seconds), run_{.prepared = prepared, .barriers = barriers_} {}
+Runner::Runner(PreparedRun& prepared, double seconds, bool is_last_try)
+    : prepared_(prepared), seconds_(seconds), is_last_try_(is_last_try), run_{.prepared = prepared, .barriers = barriers_} {}
 
 Runner::~Runner() {
   const Error given_up(ErrorKind::peer, "it was given up");
@@ -148,7 +148,7 @@ Ended Runner::end_with(Error error) {
 }
 
 // If the run went back to the newest checkpoint before, and has written none since, that checkpoint may hold the trouble. Then
-// `latest` names the one before it.
+// the next try resumes from the one before it, to which `latest` is moved.
 Rollback Runner::rollback(Error error) {
   const WrongNumber wrong = wrong_number().value();
   RunOptions options = prepared_.options;
@@ -159,7 +159,7 @@ Rollback Runner::rollback(Error error) {
   std::string checkpoint = newest_checkpoint();
   const std::optional<ResumePoint>& from = prepared_.resume_point;
   const bool was_in_vain = prepared_.options.resume.rate_factor && from && from->path.string() == checkpoint;
-  if (was_in_vain) checkpoint = checkpointer_->point_before(from->checkpoint.state.step);
+  if (was_in_vain && !is_last_try_) checkpoint = checkpointer_->point_before(from->checkpoint.state.step);
   options.resume.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file",
                                       wrong.text(), checkpoint, *options.resume.rate_factor);
   return {std::move(error), std::move(options), run_.observers().elapsed_seconds()};
@@ -177,7 +177,7 @@ Ended run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, Run
   for (std::int64_t times = 0;; ++times) {
     const std::unique_ptr<PreparedRun> ready = prepare(pipeline, registry, options);
     if (prepared) telling_others(*ready, [&] { prepared(*ready); });
-    Ended ended = Runner(*ready, seconds).run();
+    Ended ended = Runner(*ready, seconds, times == pipeline.run.nan_limit).run();
     if (!ended.rollback) return ended;
     if (times == pipeline.run.nan_limit) {
       throw ended.rollback->error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
@@ -219,6 +219,7 @@ Ended Runner::train() {
   run_.doing("the first step");
   prepared_.audience.requests().give_to([this](RequestEvent request, std::uint64_t step) { take(std::move(request), step); });
   loop();
+  put_back_weights();  // files of the last weights follow
   end_requests();
 
   Ended ended;
@@ -299,12 +300,12 @@ void Runner::put(RunEvent event) {
 }
 
 void Runner::look_at_horizon() {
-  if (!is_training_ || was_reached_ || progress_.done < horizon_) return;
+  if (!is_training_ || was_reached_ || progress_.done < gate_horizon_) return;
   was_reached_ = true;
   put(event::Reached{progress_.done});
 }
 
-// A request to stop is in force at once. Another one is answered after the step under way.
+// A stop takes effect after `from` steps, other requests after the step under way at the earliest.
 std::uint64_t Runner::limit_of(const event::Requested& requested, std::uint64_t done) {
   return requested.request.kind == RequestKind::stop ? requested.from : std::max(requested.from, done + 1);
 }
@@ -315,9 +316,9 @@ void Runner::take(RequestEvent request, std::uint64_t from) {
   event::Requested requested{std::move(request), from};
   const std::uint64_t limit = limit_of(requested, progress_.done);
   put(std::move(requested));
-  if (!is_training_ || limit >= asked_) return;
-  asked_ = limit;
-  horizon_ = run_.graph(0).set_horizon(asked_);
+  if (!is_training_ || limit >= wanted_horizon_) return;
+  wanted_horizon_ = limit;
+  gate_horizon_ = run_.graph(0).set_horizon(wanted_horizon_);
   look_at_horizon();
 }
 
@@ -328,10 +329,10 @@ void Runner::step_done(std::uint64_t step) {
   std::string behind = run_.observers().behind(Observers::kMaxBehind);
   const Lock lock(mutex_);
   progress_.done = step + 1;
-  if (in_trouble()) {
+  if (has_wrong_number()) {
     run_.graph(0).hold();
     changed_.notify_all();
-  } else if (!behind.empty() && progress_.done < horizon_) {
+  } else if (!behind.empty() && progress_.done < gate_horizon_) {
     run_.graph(0).hold();
     put(event::Behind{std::move(behind)});
   }
@@ -342,36 +343,60 @@ void Runner::drained(std::size_t graph, std::optional<Error> error) {
   const Lock lock(mutex_);
   const bool is_main = graph == 0 && rules_.trains;
   (is_main ? main_ : other_).error = std::move(error);
-  if (is_main) progress_.is_drained = true;
-  if (is_main) is_training_ = false;
-  put(event::Drained{graph, progress_.done});
+  if (is_main) {
+    progress_.is_drained = true;
+    is_training_ = false;
+  }
+  (is_main ? main_drained_ : other_drained_) = event::Drained{graph, progress_.done};  // allocates nothing: memory may be exhausted
+  changed_.notify_all();
 }
 
 // ---- The loop ----
 
 void Runner::loop() {
   try {
+    begin_requests();
     feed(event::Began{});
     while (state_.phase != RunState::Phase::ended) {
       look_around();
       if (std::optional<RunEvent> event = next()) {
         feed(std::move(*event));
       } else {
-        require_numbers();
+        throw_if_wrong_number();
       }
       if (std::chrono::steady_clock::now() - ticked_ >= prepared_.options.look_period) tick();
     }
   } catch (...) {
+    stop_graphs();
     throw Error(give_up(current_error()));
   }
+}
+
+// Requests that precede the first event: a run that is to stop starts no graph, and a rate applies from the first step on.
+void Runner::begin_requests() {
+  const std::atomic<int>* const signal = prepared_.options.hooks.stop_signal;
+  if (const int number = signal != nullptr ? signal->load() : 0; number != 0) feed(event::Signal{number});
+  results_.clear();  // requested, and not waited for
+  std::deque<RunEvent> requests;
+  {
+    const Lock lock(mutex_);
+    requests.swap(inbox_);
+  }
+  for (RunEvent& request : requests) feed(std::move(request));
 }
 
 // Events of other threads precede the results of actions, so that the rules see requests as early as possible.
 std::optional<RunEvent> Runner::next() {
   Lock lock(mutex_);
-  if (inbox_.empty() && results_.empty()) {
+  const auto is_drained = [this]() MILLRACE_REQUIRES(mutex_) { return main_drained_ || other_drained_; };
+  if (inbox_.empty() && results_.empty() && !is_drained()) {
     const auto end = std::chrono::steady_clock::now() + prepared_.options.look_period;
-    while (inbox_.empty() && !in_trouble() && lock.wait_until(changed_, end)) continue;
+    while (inbox_.empty() && !is_drained() && !has_wrong_number() && lock.wait_until(changed_, end)) continue;
+  }
+  if (inbox_.empty()) {
+    for (std::optional<event::Drained>* const drained : {&main_drained_, &other_drained_}) {
+      if (*drained) return *std::exchange(*drained, std::nullopt);
+    }
   }
   std::deque<RunEvent>& events = inbox_.empty() ? results_ : inbox_;
   if (events.empty()) return std::nullopt;
@@ -383,14 +408,15 @@ std::optional<RunEvent> Runner::next() {
 // Observers receive metrics after the rules have decided about them, and before any action.
 void Runner::feed(RunEvent event) {
   if (const auto* drained = std::get_if<event::Drained>(&event)) join(*drained);
+  const bool has_pass = std::holds_alternative<event::PassEnded>(event), has_epoch = std::holds_alternative<event::Settled>(event);
   Decision decision = decide(rules_, std::move(state_), std::move(event));
   state_ = std::move(decision.state);
-  if (std::optional<RunMeter::MeasuredPass> pass = std::exchange(pass_, std::nullopt)) meter_->tell(std::move(*pass));
-  if (std::optional<RunMeter::MeasuredEpoch> epoch = std::exchange(epoch_, std::nullopt)) {
-    meter_->tell(std::move(*epoch));
+  if (has_pass && pass_) meter_->tell(*std::exchange(pass_, std::nullopt));
+  if (has_epoch && epoch_) {
+    meter_->tell(*std::exchange(epoch_, std::nullopt));
     if (state_.part == RunState::Part::boundary) slow_replica_.look(run_);
   }
-  require_numbers();
+  throw_if_wrong_number();
   if (is_rehearsing_ && state_.phase != RunState::Phase::trying) run_.log().set_dry_run(is_rehearsing_ = false);
   for (Action& each : decision.actions) execute(each);
 }
@@ -430,23 +456,28 @@ void Runner::tick() {
   if (meter_->telemetry() && is_main_running) meter_->tick(state_.held_by.empty() ? "" : "observer " + state_.held_by);
 }
 
-// Stops all graphs, and adds to the error where weights were rescued.
-Error Runner::give_up(Error error) {
-  if (state_.phase == RunState::Phase::trying) {
-    run_.found().bad_samples.tell_held();
-    error = error.in(fmt::format("before the first step, [{}] was tried", name_of(*state_.running)));
-  }
+// No thread uses a graph afterwards.
+void Runner::stop_graphs() {
   for (Running* running : {&other_, &main_}) {
     if (!running->waiter.joinable()) continue;
     run_.graph(running->graph).stop();
     running->waiter.join();
     running->status.reset();
   }
+}
+
+// Returns the error, which names the file if weights were rescued. REQUIRES: graphs were stopped.
+Error Runner::give_up(Error error) {
+  if (state_.phase == RunState::Phase::trying) {
+    run_.found().bad_samples.tell_held();
+    error = error.in(fmt::format("before the first step, [{}] was tried", name_of(*state_.running)));
+  }
   try {
     put_back_weights();
   } catch (const Error&) {  // the first error counts
   }
-  const bool saves_nothing = error.kind() == ErrorKind::device || error.message() == kOutOfMemory;
+  const bool saves_nothing =
+      !is_in_pass_ || has_wrong_number() || error.kind() == ErrorKind::device || error.message() == kOutOfMemory;
   Decision decision = decide(rules_, std::move(state_), event::Failed{saves_nothing});
   state_ = std::move(decision.state);
   for (const Action& action : decision.actions) {
@@ -481,13 +512,13 @@ void Runner::end_requests() {
   }
 }
 
-bool Runner::in_trouble() const {  // trials and profiles look for themselves
+bool Runner::has_wrong_number() const {  // trials and profiles look for themselves
   return rules_.trains && !prepared_.options.only_main && run_.found().numbers.in_trouble();
 }
 
-// After such a number neither validation nor checkpoint is worthwhile.
-void Runner::require_numbers() const {
-  if (in_trouble()) fail(ErrorKind::run, "{}", run_.found().numbers.trouble()->text());
+// Throws if a number of the training is not finite: no pass and no checkpoint is worthwhile then.
+void Runner::throw_if_wrong_number() const {
+  if (has_wrong_number()) fail(ErrorKind::run, "{}", run_.found().numbers.trouble()->text());
 }
 
 Observers::Waiting Runner::waiting() {
@@ -559,7 +590,7 @@ void Runner::start(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   running.status.emplace(prepared_.options.hooks.activity, [this, graph] { return status_of(run_, graph); });
 }
 
-// An error of the main graph ends the run when the boundary under way is complete.
+// Throws the error that has ended the graph. That of the main graph waits for the end of a boundary: finish_training() throws it.
 void Runner::join(const event::Drained& event) {
   if (event.graph == 0 && rules_.trains) {
     const bool is_idle = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
@@ -603,17 +634,18 @@ void Runner::start_training() {
 void Runner::set_horizon(const action::SetHorizon& action) {
   put_back_weights();
   const Lock lock(mutex_);
-  asked_ = action.step;
+  wanted_horizon_ = action.step;
   for (const RunEvent& each : inbox_) {
     if (const auto* requested = std::get_if<event::Requested>(&each))
-      asked_ = std::min(asked_, limit_of(*requested, progress_.done));
+      wanted_horizon_ = std::min(wanted_horizon_, limit_of(*requested, progress_.done));
   }
-  horizon_ = run_.graph(0).set_horizon(asked_);
+  gate_horizon_ = run_.graph(0).set_horizon(wanted_horizon_);
   was_reached_ = false;
   look_at_horizon();
 }
 
 void Runner::finish_training() {
+  put_back_weights();
   meter_->telemetry(true);
   if (main_.waiter.joinable()) main_.waiter.join();
   main_.status.reset();
@@ -622,6 +654,7 @@ void Runner::finish_training() {
 }
 
 void Runner::settle(const action::Settle& action) {
+  is_in_pass_ = false;
   const std::uint64_t done = state_.done;
   run_.doing(fmt::format("devices, at the end of step {}", done));
   for (const auto& replica : run_.replicas()) replica->finish();  // the reports of these steps are on their way
@@ -636,6 +669,7 @@ void Runner::settle(const action::Settle& action) {
 }
 
 void Runner::run_pass(const action::RunPass& action) {
+  is_in_pass_ = true;
   if (action.is_averaged && !are_averaged_) {
     put_back_weights();
     swap_averaged();
@@ -666,6 +700,7 @@ void Runner::measure_pass(const action::MeasurePass& action) {
 
 // Rank 0 alone has the metrics of all.
 void Runner::agree(const action::Agree& action) {
+  is_in_pass_ = false;
   put_back_weights();
   event::Verdict verdict{action.is_best, action.is_flat};
   if (Group* const group = prepared_.options.group; group != nullptr && (rules_.keeps_best() || rules_.plateau.figure)) {
@@ -694,6 +729,7 @@ void Runner::put_back_weights() {
 }
 
 void Runner::put_best(const action::PutBest& action) {
+  is_in_pass_ = true;
   put_back_weights();
   best_.emplace(run_, action.best);
   const std::uint64_t step = best_->step();
@@ -717,6 +753,7 @@ void Runner::save_weights(action::SaveWeights& action) {
 }
 
 void Runner::checkpoint(const action::Checkpoint& action) {
+  is_in_pass_ = false;
   put_back_weights();
   stands_still_for("checkpoint", [&] {
     const auto since = Checkpointer::Clock::now();

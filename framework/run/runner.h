@@ -33,8 +33,8 @@ namespace millrace {
 // wait for that thread: steps only compare with the horizon of the main graph's gate.
 class Runner {
  public:
-  // `seconds`: that the run has taken already, with a branch of it that was abandoned.
-  explicit Runner(PreparedRun& prepared, double seconds = 0);
+  // `seconds`: that the run has taken already, with a branch of it that was abandoned. `is_last_try`: no rollback follows.
+  explicit Runner(PreparedRun& prepared, double seconds = 0, bool is_last_try = false);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -70,10 +70,12 @@ class Runner {
 
   // The thread of the run.
   void loop();
+  void begin_requests();
   std::optional<RunEvent> next();
   void feed(RunEvent event);
   void look_around();
   void tick();
+  void stop_graphs();
   Error give_up(Error error);
   Error with_weights(const Error& error);
   void start(std::size_t graph, std::uint64_t first, std::uint64_t last);
@@ -84,8 +86,8 @@ class Runner {
   bool leaves_out();
   SavedState saved_state();
   void stands_still_for(const char* what, const std::function<void()>& work);
-  bool in_trouble() const;
-  void require_numbers() const;
+  bool has_wrong_number() const;
+  void throw_if_wrong_number() const;
   Observers::Waiting waiting();  // for an observer
   std::string name_of(std::size_t graph) const { return run_.builds()[graph]->plan().name; }
 
@@ -105,6 +107,7 @@ class Runner {
 
   PreparedRun& prepared_;
   const double seconds_;
+  const bool is_last_try_;
   const std::time_t began_ = std::time(nullptr);
   std::unique_ptr<WeightsWriter> weights_;              // null: there is no network
   std::unique_ptr<Checkpointer> checkpointer_;          // null: the run has no checkpoints
@@ -136,14 +139,16 @@ class Runner {
   std::chrono::steady_clock::time_point pass_began_;
   bool are_averaged_ = false;   // replicas hold the weights that other graphs see
   bool is_rehearsing_ = false;  // other graphs are tried
+  bool is_in_pass_ = false;     // another graph runs or is measured, or is about to with the best weights
   std::optional<BestExchange> best_;
 
   Mutex mutex_;
   std::condition_variable changed_;
   std::deque<RunEvent> inbox_ MILLRACE_GUARDED_BY(mutex_);
+  std::optional<event::Drained> main_drained_ MILLRACE_GUARDED_BY(mutex_), other_drained_ MILLRACE_GUARDED_BY(mutex_);
   bool is_training_ MILLRACE_GUARDED_BY(mutex_) = false;   // the main graph was started, and is not drained
-  std::uint64_t asked_ MILLRACE_GUARDED_BY(mutex_) = 0;    // the horizon as it was set
-  std::uint64_t horizon_ MILLRACE_GUARDED_BY(mutex_) = 0;  // steps that have passed the gate or may pass it
+  std::uint64_t wanted_horizon_ MILLRACE_GUARDED_BY(mutex_) = 0;    // the horizon as it was set
+  std::uint64_t gate_horizon_ MILLRACE_GUARDED_BY(mutex_) = 0;  // steps that have passed the gate or may pass it
   bool was_reached_ MILLRACE_GUARDED_BY(mutex_) = true;    // the horizon, and event::Reached was put
 };
 

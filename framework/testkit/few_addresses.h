@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <fstream>
+#include <vector>
 
 namespace millrace::testkit {
 
@@ -13,6 +14,9 @@ namespace millrace::testkit {
 class FewAddresses {
  public:
   explicit FewAddresses(rlim_t more) {
+    constexpr std::size_t kRoom = 64 << 10;  // of the heap, for messages
+    std::vector<char>(kRoom).swap(room_);
+    room_ = {};
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     ::getrlimit(RLIMIT_AS, &before_);
@@ -24,6 +28,7 @@ class FewAddresses {
   FewAddresses& operator=(const FewAddresses&) = delete;
 
  private:
+  std::vector<char> room_;
   rlimit before_{};
 };
 

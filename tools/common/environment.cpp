@@ -35,6 +35,7 @@ constexpr std::array<std::string_view, 26> kKnown = {"CACHE",
                                                      "S3_STALL_TIMEOUT",
                                                      "S3_TIMEOUT",
                                                      "SIMULATED_FAIL",
+                                                     "SIMULATED_FAIL_CALL",
                                                      "SLOW_SUMS",
                                                      "SLOW_SUMS_LOG"};
 

@@ -124,17 +124,17 @@ TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
   const Registry registry = registry_with_layers();
   const Model model = model_of(zoo_network("resnet18", registry));
   OnnxOptions options;
-  options.layer = "avgpool";
+  options.layer = "global_average_pool1";
   const onnx::Model file = parsed(onnx_file(model, options, registry));
   expect_whole(file.graph());
   EXPECT_EQ(file.graph().output(0).type().tensor_type().shape().dim(1).dim_value(), 512);
   for (const onnx::Tensor& tensor : file.graph().initializer()) EXPECT_FALSE(tensor.name().starts_with("fc."));
-  options.layer = "avgpol";
+  options.layer = "global_average_pool";
   try {
     onnx_file(model, options, registry);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("nearest is 'avgpool'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
   }
 }
 

@@ -208,8 +208,8 @@ def continued_visit(before):
     with open(os.path.join(SECOND, "results.json")) as file:
         summary = json.load(file)
     expect(summary["figures"]["resnet50"]["ratios"]["images_per_second"] > 0, "no ratio: %s" % summary["figures"])
-    clocks = summary["clocks"]["airbench, millrace"]
-    expect((clocks["watts"], clocks["held_back"]) == (512.25, ["0x0000000000000004"]), "clocks: %s" % clocks)
+    clocks = next((each for each in summary["clocks"].values() if "watts" in each), {})  # short races may have no sample
+    expect((clocks.get("watts"), clocks.get("held_back")) == (512.25, ["0x0000000000000004"]), "clocks: %s" % clocks)
 
 
 def check_races(events):

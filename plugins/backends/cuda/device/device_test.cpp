@@ -204,7 +204,8 @@ TEST(Library, FindsAFileInANamedFolder) {
 TEST(Library, RefusesANamedFolderThatIsNotThere) {
   const Folder folder;
   const Variable variable(folder.path() + ":/no/such/folder");
-  EXPECT_EQ(message_of([] { Library({"libm.so.6"}); }), "MILLRACE_CUDA_LIBRARIES: there is no folder '/no/such/folder'");
+  EXPECT_EQ(message_of([] { Library({"libm.so.6"}); }, ErrorKind::usage),
+            "MILLRACE_CUDA_LIBRARIES: there is no folder '/no/such/folder'");
 }
 
 TEST(Library, SaysWhatItLookedForAndWhere) {
