@@ -113,8 +113,8 @@ TEST(PluginLoad, SaysThatMemoryHasRunOutWhereALibraryCannotBeMapped) {
   const testkit::TestFolder own;
   const std::string path = own.path() / "not_loaded_yet.so";
   fs::copy_file(plugin("good"), path);
-  const testkit::FewAddresses few(rlim_t{32} << 10);
   Registry registry;
+  const testkit::FewAddresses few(rlim_t{32} << 10);
   const Error error = testkit::error_of([&] { load_plugin(registry, path); });
   EXPECT_EQ(error.message(), "out of memory");
   EXPECT_EQ(error.kind(), ErrorKind::run);

@@ -438,10 +438,10 @@ void Runner::look_around() {
 
 // Called some times a second: reports the activity, progress and stalls of the running graph.
 void Runner::tick() {
-  ticked_ = std::chrono::steady_clock::now();
   const bool is_main_running = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
   const bool is_other_running = state_.phase == RunState::Phase::trying || state_.phase == RunState::Phase::passes;
-  if (!is_main_running && !is_other_running) return;
+  if (!is_main_running && !is_other_running) return;  // soon: epochs of few steps are mostly boundaries
+  ticked_ = std::chrono::steady_clock::now();
   const std::size_t index = is_main_running ? 0 : *state_.running;
   Running& running = is_main_running ? main_ : other_;
   const Graph& graph = run_.graph(index);
@@ -453,6 +453,11 @@ void Runner::tick() {
   }
   if (index != 0) return;
   if (prepared_.options.hooks.on_tick) prepared_.options.hooks.on_tick(graph.figures());
+  report_progress();
+}
+
+void Runner::report_progress() {
+  const bool is_main_running = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
   if (meter_->telemetry() && is_main_running) meter_->tick(state_.held_by.empty() ? "" : "observer " + state_.held_by);
 }
 
@@ -547,7 +552,10 @@ void Runner::execute(Action& action) {
           [&](const action::StartTraining&) { start_training(); },
           [&](const action::SetHorizon& each) { set_horizon(each); },
           [&](const action::GoOn&) { meter_->goes_on(); },
-          [&](const action::StopGraph& each) { run_.graph(each.graph).stop(); },
+          [&](const action::StopGraph& each) {
+            if (each.graph == 0 && rules_.trains) report_progress();  // ranks need a report that precedes the last one
+            run_.graph(each.graph).stop();
+          },
           [&](const action::FinishTraining&) { finish_training(); },
           [&](const action::Settle& each) { settle(each); },
           [&](const action::CompareWeights&) {

@@ -75,6 +75,7 @@ class Runner {
   void feed(RunEvent event);
   void look_around();
   void tick();
+  void report_progress();
   void stop_graphs();
   Error give_up(Error error);
   Error with_weights(const Error& error);

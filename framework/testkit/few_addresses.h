@@ -16,7 +16,7 @@ class FewAddresses {
   explicit FewAddresses(rlim_t more) {
     constexpr std::size_t kRoom = 64 << 10;  // of the heap, for messages
     std::vector<char>(kRoom).swap(room_);
-    room_ = {};
+    std::vector<char>().swap(room_);
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     ::getrlimit(RLIMIT_AS, &before_);

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kPrefix = "MILLRACE_";
-constexpr std::array<std::string_view, 26> kKnown = {"CACHE",
+constexpr std::array<std::string_view, 27> kKnown = {"CACHE",
                                                      "CUDA_DEPENDENT_LAUNCH",
                                                      "CUDA_LIBRARIES",
                                                      "CUDA_PROFILE",
