@@ -15,7 +15,7 @@ NETWORKS = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file_
 MAPS = {"deeplabv3_resnet50", "fcn_resnet50", "segnet", "segnet_basic", "unet"}
 RESTORE = {"dncnn"}
 SIDES = {"airbench94": 32, "cifar10_conv": 32, "lenet5": 28, "quickstart": 32, "alexnet_caffe": 227, "inception_v3": 299,
-         "segnet": 64, "segnet_basic": 64, "unet": 64, "deeplabv3_resnet50": 65, "fcn_resnet50": 65, "dncnn": 40}
+         "segnet": 64, "segnet_basic": 64, "unet": 64, "deeplabv3_resnet50": 64, "fcn_resnet50": 64, "dncnn": 40}
 PARTS = {"residual_block"}  # parts of other networks
 TRAIN = ["run.epochs=1", "run.folder=runs", "run.precision=fp32", "train.batch.size=4", "validate.batch.size=8", "stop.max_steps=2",
          "train.optimizer.learning_rate=0.001", "run.best="]
