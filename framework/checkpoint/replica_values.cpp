@@ -19,7 +19,7 @@ std::string tensor_name(const Parameter& parameter, const std::string& state, st
                              : fmt::format("{}/{}", parameter.name, state);
 }
 
-// Gradients are computed anew in every step.
+// Every step computes its gradients again.
 bool is_saved(const Replica& replica, const std::string& state, int parameter) {
   return state != kGradient && replica.has_state(state, parameter);
 }

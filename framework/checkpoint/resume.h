@@ -44,7 +44,7 @@ struct RunCandidate {
   std::vector<std::string> unusable = {};  // newer unusable ones, each with its fault
 };
 
-// What was found in the places of a request.
+// The checkpoints in the places that a request names.
 struct ResumePlaces {
   std::filesystem::path runs;            // the folder of all runs of this name
   std::string checkpoint_folder;         // as written in [checkpoint] folder

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "common/arguments.h"
 #include "common/last_words.h"
@@ -50,39 +52,52 @@ class WorkFolder {
 
 void put(const fs::path& from, const fs::path& to) {
   std::error_code error;
-  fs::remove_all(to, error);
   fs::rename(from, to, error);
   if (error) fail(ErrorKind::storage, "cannot write '{}': {}", to.string(), error.message());
 }
 
+std::atomic<int> stop_signal = 0;  // a handler reaches nothing else
+
 int export_model(const Options& options) {
   const LastWords last_words("pipeline-export");
   std::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, [](int number) { stop_signal = number; });
   Registry registry;
   load_plugins(registry);
   registry.add_stage<SendSamples>();
   const std::string from = only_file(options.rest, "pipeline-export");
-  const fs::path onnx = options.onnx, proof = fs::path(onnx).replace_extension(".proof");
+  const fs::path onnx = options.onnx, proof = proof_of(onnx);
+  if (onnx.extension() != ".onnx") fail(ErrorKind::usage, "--onnx: '{}' does not end in .onnx", onnx.string());
+  require_proof_or_nothing(proof);
   std::error_code error;
   if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
   const Model model = read_model(from, registry);
-  const std::string bytes = onnx_file(model, options.file, registry);
+  const OnnxFile written = onnx_file(model, options.file, registry);
   const WorkFolder work(onnx);
   {
     std::ofstream file(work.file(), std::ios::binary);
-    file << bytes;
+    file << written.bytes;
     if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", work.file().string());
   }
   if (!options.file.unproven) {
-    const std::string text =
-        prove(model, options.file, {options.python, options.sets, work.file().string(), work.proof().string()}, registry);
-    print_to_stderr("{}\n", text);
-    put(work.proof(), proof);
-  } else {
-    fs::remove_all(proof, error);  // that of an older file
+    const std::optional<std::string> text = prove(model, options.file,
+                                                  {.python = options.python,
+                                                   .overrides = options.sets,
+                                                   .onnx = work.file().string(),
+                                                   .folder = work.proof().string(),
+                                                   .unpools = written.unpools,
+                                                   .stop_signal = &stop_signal},
+                                                  registry);
+    if (!text) {
+      print_to_stderr("interrupted: nothing was written\n");
+      return 128 + stop_signal;
+    }
+    print_to_stderr("{}\n", *text);
   }
+  fs::remove_all(proof, error);  // that of an older file
+  if (!options.file.unproven) put(work.proof(), proof);
   put(work.file(), onnx);
-  print_to_stderr("{}: {} bytes{}\n", onnx.string(), bytes.size(),
+  print_to_stderr("{}: {} bytes{}\n", onnx.string(), written.bytes.size(),
                   options.file.unproven ? ", unproven" : fmt::format(", proof in '{}'", proof.string()));
   return 0;
 }
@@ -102,7 +117,7 @@ int main(int count, char** words) {
         .flag("--results", "the file returns class probabilities, or each pixel's class", options.file.gives_results)
         .option("--output", "LAYER", "this layer's output instead of the network's, as an embedding", options.file.layer)
         .option("--python", "PROGRAM", "Python with onnxruntime, openvino or opencv-python (python3)", options.python)
-        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as data.path", options.sets)
+        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as validate.read.path", options.sets)
         .flag("--unproven", "write the file without a comparison, and mark it", options.file.unproven)
         .option("--prove", "FILE.onnx", "repeat a file's comparison with the samples of its proof", options.prove);
     arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--set", "--unproven"})

@@ -38,7 +38,7 @@ Model read_model(const std::string& from, const Registry& registry) {
   Model model;
   const fs::path path = without_link(from);
   std::error_code error;
-  const fs::path file = fs::is_directory(path, error) ? path / fs::path(weights_of_run(path)).filename() : path;
+  const fs::path file = fs::is_directory(path, error) ? weights_of_run(path) : path;
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
   model.metadata = read_tensors_metadata(model.weights_file);

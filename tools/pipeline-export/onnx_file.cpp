@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <onnx.pb.h>  // generated
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
 #include <limits>
 
 #include "millrace/error.h"
-#include "network/onnx_graph.h"
+#include "network/onnx.h"
 
 namespace millrace {
 namespace {
@@ -55,47 +55,35 @@ void describe(onnx::ValueInfo& value, const char* name, onnx::Tensor::Type type,
   for (const std::int64_t extent : extents) tensor.mutable_shape()->add_dim()->set_dim_value(extent);
 }
 
-// Nodes before and after those of the layers.
-class Ends {
- public:
-  Ends(const Model& model, OnnxNetwork& onnx) : model_(model), onnx_(onnx) {}
-
-  // uint8 (N, H, W, C) -> (value / 255 - mean) / deviation, (N, C, H, W), the value "input".
-  void take_images() {
-    const Network& network = *model_.network;
-    const auto channels = static_cast<std::int64_t>(network.input.channels);
-    std::vector<float> factors, shifts;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const double deviation = network.deviation[static_cast<std::size_t>(c)];
-      factors.push_back(static_cast<float>(1 / (255 * deviation)));
-      shifts.push_back(static_cast<float>(-network.mean[static_cast<std::size_t>(c)] / deviation));
-    }
-    std::vector<OnnxNode> nodes = {
-        {"Cast", {"image"}, {"preparation/float"}, {{"to", std::int64_t{onnx::Tensor::FLOAT}}}},
-        {"Transpose", {"preparation/float"}, {"preparation/maps"}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}}},
-        {"Mul", {"preparation/maps", "preparation/factors"}, {"preparation/scaled"}, {}},
-        {"Add", {"preparation/scaled", "preparation/shifts"}, {"input"}, {}}};
-    onnx_.graph.constants.push_back({"preparation/factors", {channels, 1, 1}, std::move(factors)});
-    onnx_.graph.constants.push_back({"preparation/shifts", {channels, 1, 1}, std::move(shifts)});
-    onnx_.graph.nodes.insert(onnx_.graph.nodes.begin(), nodes.begin(), nodes.end());
+// Puts nodes in front: uint8 (N, H, W, C) -> (value / 255 - mean) / deviation, (N, C, H, W), the value "input".
+void take_images(const Network& network, OnnxGraph& graph) {
+  const auto channels = static_cast<std::int64_t>(network.input.channels);
+  std::vector<float> factors, shifts;
+  for (std::size_t c = 0; c < network.deviation.size(); ++c) {
+    factors.push_back(static_cast<float>(1 / (255 * network.deviation[c])));
+    shifts.push_back(static_cast<float>(-network.mean[c] / network.deviation[c]));
   }
+  const std::vector<OnnxNode> nodes = {
+      {"Cast", {"image"}, {"preparation/float"}, {{"to", std::int64_t{onnx::Tensor::FLOAT}}}},
+      {"Transpose", {"preparation/float"}, {"preparation/maps"}, {{"perm", std::vector<std::int64_t>{0, 3, 1, 2}}}},
+      {"Mul", {"preparation/maps", "preparation/factors"}, {"preparation/scaled"}, {}},
+      {"Add", {"preparation/scaled", "preparation/shifts"}, {"input"}, {}}};
+  graph.constants.push_back({"preparation/factors", {channels, 1, 1}, std::move(factors)});
+  graph.constants.push_back({"preparation/shifts", {channels, 1, 1}, std::move(shifts)});
+  graph.nodes.insert(graph.nodes.begin(), nodes.begin(), nodes.end());
+}
 
-  // The value "output" becomes what users of the network want of it.
-  void give_results() {
-    const std::string& kind = model_.recipe.output;
-    if (kind == "classes")
-      onnx_.graph.nodes.push_back({"Softmax", {"output"}, {"probabilities"}, {{"axis", std::int64_t{1}}}});
-    else if (kind == "map")
-      onnx_.graph.nodes.push_back({"ArgMax", {"output"}, {"labels"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}});
-    else
-      fail(ErrorKind::usage, "--results is for classes and maps of classes, and '{}' makes {}", model_.weights_file,
-           kind.empty() ? "other values" : kind);
-  }
-
- private:
-  const Model& model_;
-  OnnxNetwork& onnx_;
-};
+// Appends what users of the network want of the value "output".
+void give_results(const Model& model, OnnxGraph& graph) {
+  const std::string& kind = model.recipe.output;
+  if (kind == "classes")
+    graph.nodes.push_back({"Softmax", {"output"}, {"probabilities"}, {{"axis", std::int64_t{1}}}});
+  else if (kind == "map")
+    graph.nodes.push_back({"ArgMax", {"output"}, {"labels"}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}});
+  else
+    fail(ErrorKind::usage, "--results is for classes and maps of classes, and '{}' makes {}", model.weights_file,
+         kind.empty() ? "other values" : kind);
+}
 
 void add_properties(onnx::Model& file, const Model& model, const OnnxOptions& options) {
   const auto add = [&](const std::string& key, const std::string& value) {
@@ -124,12 +112,11 @@ void add_properties(onnx::Model& file, const Model& model, const OnnxOptions& op
 
 }  // namespace
 
-std::string onnx_file(const Model& model, const OnnxOptions& options, const Registry& registry) {
+OnnxFile onnx_file(const Model& model, const OnnxOptions& options, const Registry& registry) {
   const Network& network = *model.network;
   OnnxNetwork onnx = onnx_network(network, registry, options.layer);
-  Ends ends(model, onnx);
-  if (options.takes_images) ends.take_images();
-  if (options.gives_results) ends.give_results();
+  if (options.takes_images) take_images(network, onnx.graph);
+  if (options.gives_results) give_results(model, onnx.graph);
 
   std::uint64_t bytes = 0;
   for (const std::vector<float>& values : model.weights) bytes += values.size() * sizeof(float);
@@ -175,7 +162,8 @@ std::string onnx_file(const Model& model, const OnnxOptions& options, const Regi
         parameter.shape.empty() ? std::vector<std::int64_t>(own.begin(), own.end()) : parameter.shape;
     fill(*graph.add_initializer(), parameter.name, shape, model.weights[index]);
   }
-  return file.SerializeAsString();
+  const bool unpools = std::ranges::any_of(onnx.graph.nodes, [](const OnnxNode& node) { return node.op == "MaxUnpool"; });
+  return {file.SerializeAsString(), unpools};
 }
 
 }  // namespace millrace

@@ -16,7 +16,12 @@ struct OnnxOptions {
   bool unproven = false;  // the metadata say so
 };
 
+struct OnnxFile {
+  std::string bytes;
+  bool unpools = false;  // it has a MaxUnpool, whose places near ties depend on rounding
+};
+
 // Throws Error(usage) that lists the layers without a form in ONNX, and for a file of more than 2 GB.
-std::string onnx_file(const Model& model, const OnnxOptions& options, const Registry& registry);
+OnnxFile onnx_file(const Model& model, const OnnxOptions& options, const Registry& registry);
 
 }  // namespace millrace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -11,8 +13,10 @@
 #include "millrace/layer.h"
 #include "millrace/util/load_plugins.h"
 #include "network/load.h"
-#include "network/onnx_graph.h"
+#include "network/onnx.h"
 #include "onnx.pb.h"
+#include "proof.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -43,9 +47,9 @@ Model model_of(std::shared_ptr<const Network> network, const char* output = "cla
   return model;
 }
 
-onnx::Model parsed(const std::string& bytes) {
+onnx::Model parsed(const OnnxFile& written) {
   onnx::Model file;
-  EXPECT_TRUE(file.ParseFromString(bytes));
+  EXPECT_TRUE(file.ParseFromString(written.bytes));
   return file;
 }
 
@@ -100,6 +104,7 @@ TEST(OnnxFile, EveryNetworkIsWhole) {
     const Model model = model_of(zoo_network(name, registry));
     const onnx::Model file = parsed(onnx_file(model, {}, registry));
     EXPECT_EQ(file.ir_version(), 8);
+    EXPECT_EQ(onnx_file(model, {}, registry).unpools, std::string_view(name) == "segnet_basic");
     EXPECT_EQ(file.opset_import(0).version(), 17);
     expect_whole(file.graph());
     EXPECT_EQ(file.graph().input(0).type().tensor_type().shape().dim(0).dim_param(), "N");
@@ -136,6 +141,19 @@ TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
   }
+}
+
+// What the user has there is not lost.
+TEST(Proof, ReplacesOnlyAProof) {
+  const testkit::TestFolder folder;
+  const std::filesystem::path proof = proof_of(folder.path() / "model.onnx");
+  EXPECT_EQ(proof, folder.path() / "model.proof");
+  require_proof_or_nothing(proof);
+  std::filesystem::create_directory(proof);
+  std::ofstream(proof / "mine.txt") << "kept";
+  EXPECT_EQ(testkit::error_of([&] { require_proof_or_nothing(proof); }).kind(), ErrorKind::usage);
+  std::ofstream(proof / "proof.json") << "{}";
+  require_proof_or_nothing(proof);
 }
 
 TEST(OnnxFile, NamesALayerWithoutAForm) {

@@ -11,15 +11,13 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "base/json.h"
 #include "config/plan.h"
+#include "files/file_sum.h"
 #include "millrace/error.h"
-#include "millrace/util/bytes.h"
-#include "millrace/util/sha256.h"
+#include "millrace/util/output_file.h"
 #include "run/runner.h"
 #include "send_samples.h"
 
@@ -30,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |output| of the batch)
 constexpr int kNoRuntime = 3;    // verify.py's exit code
+constexpr const char* kFacts = "proof.json";
 
 // verify.py as a child: what is written to `input` is its standard input.
 class Verifier {
@@ -45,7 +44,11 @@ class Verifier {
     std::vector<char*> words;
     for (std::string& argument : arguments) words.push_back(argument.data());
     words.push_back(nullptr);
-    const int error = posix_spawnp(&child_, python.c_str(), &actions, nullptr, words.data(), environ);
+    posix_spawnattr_t attributes;  // a group of its own: Ctrl-C ends it through its input
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    const int error = posix_spawnp(&child_, python.c_str(), &actions, &attributes, words.data(), environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     ::close(in[0]);
     ::close(out[1]);
@@ -81,9 +84,8 @@ class Verifier {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == kNoRuntime) {
       fail(ErrorKind::usage,
-           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install "
-           "one, name another "
-           "one by --python, or export with --unproven",
+           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install one, "
+           "name another one by --python, or export with --unproven",
            python_);
     }
     const Json report = Json::parse(text, nullptr, false);
@@ -108,9 +110,10 @@ class Verifier {
   int input_ = -1, output_ = -1;
 };
 
-Json facts_of(const Model& model, const OnnxOptions& options) {
+Json facts_of(const Model& model, const OnnxOptions& options, bool unpools) {
   Json facts;
   facts["bound"] = kBound;
+  facts["unpools"] = unpools;
   facts["takes_images"] = options.takes_images;
   facts["output"] = options.layer.empty() ? model.recipe.output : "features";
   facts["results"] = !options.gives_results ? "" : model.recipe.output == "map" ? "labels" : "probabilities";
@@ -161,23 +164,20 @@ std::string in_words(const Json& report) {
   return text;
 }
 
-void write_file(const fs::path& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': {}", path.string(), std::strerror(errno));
+bool is_proof(const fs::path& folder) {
+  std::error_code error;
+  return fs::is_regular_file(folder / kFacts, error);
 }
 
-std::string sum_of(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  std::string text;
-  for (const std::uint8_t byte : sha256(bytes)) text += fmt::format("{:02x}", byte);
-  return text;
+void write_file(const fs::path& path, std::string_view text) {
+  OutputFile file(path.string());
+  file.write(text);
+  file.commit();
 }
 
 }  // namespace
 
-std::string prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry) {
+std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry) {
   if (model.run.empty()) {
     fail(ErrorKind::usage,
          "'{}' does not lie in the folder of its run, whose validation the exported file is compared with: name the folder, or "
@@ -186,37 +186,53 @@ std::string prove(const Model& model, const OnnxOptions& options, const ProofReq
   }
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
-  Json facts = facts_of(model, options);
+  Json facts = facts_of(model, options, request.unpools);
   Verifier verifier(request.python, {script.string(), request.onnx, "--stream", facts.dump(), folder.string()});
   RunOptions run;
   run.graph = model.recipe.graph;
   run.weights = model.weights_file;
-  Json report;
+  run.hooks.stop_signal = request.stop_signal;
+  std::optional<Error> failure;
   try {
     run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), registry), registry, run);
-    report = verifier.finish();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::run) throw;
-    report = verifier.finish();  // it knows better why the pipe has broken
+    failure = error;
+  }
+  if (request.stop_signal != nullptr && *request.stop_signal != 0) return std::nullopt;
+  Json report;
+  try {
+    report = verifier.finish();
+  } catch (const Error& why) {  // no runtime explains why the pipe broke; otherwise the run's own error explains more
+    if (failure && why.kind() == ErrorKind::run) throw Error(*failure);
+    throw;
   }
   if (!report.value("equal", false)) {
     fail(ErrorKind::data, "the exported network does not compute what '{}' computes, so nothing was written. {}",
          model.weights_file, in_words(report));
   }
-  facts["sha256"] = sum_of(request.onnx);
+  if (failure) throw Error(*failure);
+  facts["sha256"] = sha256_of_file(request.onnx);
   facts["network"] = model.network->name;
   facts["classes"] = model.classes;
-  facts["weights_sha256"] = sum_of(model.weights_file);
+  facts["weights_sha256"] = sha256_of_file(model.weights_file);
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
-  write_file(folder / "proof.json", facts.dump(1) + "\n");
+  write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
 
-std::string repeat_proof(const std::string& onnx, const std::string& python) {
-  const fs::path folder = fs::path(onnx).replace_extension(".proof"), script = folder / "verify.py";
+fs::path proof_of(const fs::path& onnx) { return fs::path(onnx).replace_extension(".proof"); }
+
+void require_proof_or_nothing(const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_regular_file(script, error)) fail(ErrorKind::usage, "'{}' has no proof: there is no '{}'", onnx, folder.string());
+  if (!fs::exists(fs::symlink_status(folder, error)) || is_proof(folder)) return;
+  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it", folder.string());
+}
+
+std::string repeat_proof(const std::string& onnx, const std::string& python) {
+  const fs::path folder = proof_of(onnx);
+  if (!is_proof(folder)) fail(ErrorKind::usage, "'{}' has no proof: there is no '{}'", onnx, (folder / kFacts).string());
   // The script of this version: a proof from elsewhere runs nothing of its own.
   Verifier verifier(python, {"-c", std::string(page::kVerifyPy), onnx, folder.string()});
   const Json report = verifier.finish();

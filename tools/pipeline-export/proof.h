@@ -1,7 +1,11 @@
 // The proof that an ONNX file computes what Millrace computes: another runtime runs the whole validation.
 #pragma once
 
+#include <atomic>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "model.h"
 #include "onnx_file.h"
@@ -13,11 +17,18 @@ struct ProofRequest {
   std::vector<std::string> overrides;  // of the run's pipeline, as `--set` gives them
   std::string onnx;                    // the file that is compared
   std::string folder;                  // gets a dozen samples, the script and proof.json
+  bool unpools = false;                // see OnnxFile
+  const std::atomic<int>* stop_signal = nullptr;  // not 0: a signal that stops the comparison
 };
 
-// Runs the graph that validated the weights, and sends each batch to verify.py. Returns a line for people. Throws
-// Error(usage) where no runtime or no run is there, Error(data) where the results differ.
-std::string prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry);
+// Runs the graph that validated the weights, in float32, and sends each batch to verify.py. Returns a line for people; nothing:
+// a signal stopped it. Throws Error(usage) if there is no runtime or no run, Error(data) if the results differ.
+std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry);
+
+// The folder with the proof of an ONNX file: model.proof of model.onnx.
+std::filesystem::path proof_of(const std::filesystem::path& onnx);
+// Throws Error(usage) if something else than a proof has this name.
+void require_proof_or_nothing(const std::filesystem::path& folder);
 
 // Repeats the comparison of a proof's samples with the file.
 std::string repeat_proof(const std::string& onnx, const std::string& python);

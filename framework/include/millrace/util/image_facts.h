@@ -17,7 +17,7 @@ struct ImageFacts {
   int bits = 0;                  // of a value
   int orientation = 1;           // by which the stage turns it upright, as EXIF has it
   double mean = 0, deviation = 0, least = 0, most = 0;  // of its values, 0 ... 1, in a small version of the image
-  // What the file was that this one was made of, where `pipeline-data pack` has shrunk it or written it anew; 0: it was not.
+  // The original of a file that `pipeline-data pack` has shrunk or rewritten; 0: the file is the original.
   struct Origin {
     int height = 0, width = 0, channels = 0, bits = 0;
   };

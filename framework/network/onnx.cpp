@@ -1,4 +1,4 @@
-#include "network/onnx_graph.h"
+#include "network/onnx.h"
 
 #include <fmt/format.h>
 
