@@ -32,6 +32,7 @@ function(millrace_precompile target kind)
     if(kind STREQUAL "plugin")
       set_target_properties(${source} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
     endif()
+    set_target_properties(${source} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/precompiled)  # not for users
     target_link_libraries(${source} PRIVATE Millrace::framework millrace_options)
     target_precompile_headers(${source} PRIVATE ${MILLRACE_PRECOMPILED})
   endif()
