@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <utility>
 
 #include "millrace/error.h"
@@ -66,9 +67,11 @@ void Audience::listen() {
                                               if (!warnings().contains(text))
                                                 warn(fmt::format("{}: {}", ranks_text(ranks), text));
                                             },
-                                            [this](int rank, std::vector<DeviceTelemetry> devices) {
+                                            [this](int rank, std::vector<DeviceTelemetry> devices, bool is_last) {
                                               const Lock lock(mutex_);
                                               others_[rank] = std::move(devices);
+                                              if (is_last) ++ended_;
+                                              has_ended_.notify_all();
                                             }});
 }
 
@@ -77,6 +80,15 @@ std::vector<DeviceTelemetry> Audience::devices_of_others() const {
   std::vector<DeviceTelemetry> all;
   for (const auto& [rank, devices] : others_) all.insert(all.end(), devices.begin(), devices.end());
   return all;
+}
+
+void Audience::share_last(const std::vector<DeviceTelemetry>& devices) {
+  constexpr std::chrono::seconds kPatience{1};  // a rank that was lost sends nothing
+  if (options_.group == nullptr) return;
+  if (reporter_) return reporter_->send(devices, true);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  Lock lock(mutex_);
+  while (ended_ < options_.group->size() - 1 && lock.wait_until(has_ended_, until)) continue;
 }
 
 void Audience::end(RunEnd event) {

@@ -2,6 +2,7 @@
 // several.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <set>
@@ -44,6 +45,8 @@ class Audience {
   void listen();
   void stop_listening() { receiver_ = nullptr; }           // REQUIRES: the group was left
   std::vector<DeviceTelemetry> devices_of_others() const;  // the last reports of other processes
+  // At the end of training, on all ranks: sends this rank's devices to rank 0, which waits a moment for those of all others.
+  void share_last(const std::vector<DeviceTelemetry>& devices);
   // Ends the run. Rethrows the error of an observer with Delivery::all.
   void end(RunEnd event);
 
@@ -60,6 +63,8 @@ class Audience {
   std::unique_ptr<RunLog> log_;
   mutable Mutex mutex_;
   std::map<int, std::vector<DeviceTelemetry>> others_ MILLRACE_GUARDED_BY(mutex_);  // by rank
+  std::condition_variable has_ended_;
+  int ended_ MILLRACE_GUARDED_BY(mutex_) = 0;  // other ranks whose last report has arrived
   std::unique_ptr<ReportReceiver> receiver_;                                        // on rank 0
 };
 

@@ -63,9 +63,9 @@ void Reporter::send(const WarningEvent& event) {
   send(writer.bytes());
 }
 
-void Reporter::send(std::span<const DeviceTelemetry> devices) {
+void Reporter::send(std::span<const DeviceTelemetry> devices, bool is_last) {
   WireWriter writer;
-  writer.put(Kind::devices).put(devices.size());
+  writer.put(Kind::devices).put(is_last).put(devices.size());
   for (const DeviceTelemetry& device : devices) {
     writer.put(device.name).put(device.replica).put(device.rank).put(device.compute_seconds).put(device.copy_seconds);
     writer.put(device.communication_seconds).put(device.update_seconds).put(device.memory_bytes);
@@ -76,7 +76,7 @@ void Reporter::send(std::span<const DeviceTelemetry> devices) {
 void RelayObserver::telemetry(const TelemetryEvent& event) {
   if (event.elapsed_seconds - sent_ < kPeriod) return;
   sent_ = event.elapsed_seconds;
-  reporter_.send(event.devices);
+  reporter_.send(event.devices, false);
 }
 
 void Reporter::send(std::span<const std::byte> message) {
@@ -181,8 +181,9 @@ void ReportReceiver::listen(int rank) {
         }
         take_.bad_sample(std::move(event));
       } else if (kind == Kind::devices) {
+        const bool is_last = reader.get<bool>();
         std::vector<DeviceTelemetry> devices = devices_in(reader);
-        if (take_.devices) take_.devices(rank, std::move(devices));
+        if (take_.devices) take_.devices(rank, std::move(devices), is_last);
       } else {
         warnings_->add(rank, reader.get<std::string>());
       }

@@ -30,7 +30,7 @@ class Reporter {
   void send(const RunServices::StepReport& report, std::uint64_t pass);  // see JointReports
   void send(const BadSampleEvent& event);
   void send(const WarningEvent& event);
-  void send(std::span<const DeviceTelemetry> devices);
+  void send(std::span<const DeviceTelemetry> devices, bool is_last);  // is_last: of this run
 
  private:
   void send(std::span<const std::byte> message);
@@ -98,7 +98,7 @@ class ReportReceiver {
     std::function<void(int rank, std::uint64_t pass, const RunServices::StepReport& report)> report;
     std::function<void(BadSampleEvent event)> bad_sample;
     JointWarnings::Tell warning;
-    std::function<void(int rank, std::vector<DeviceTelemetry> devices)> devices = {};
+    std::function<void(int rank, std::vector<DeviceTelemetry> devices, bool is_last)> devices = {};
   };
   ReportReceiver(Group& group, Take take);  // leaves the group if it throws, so that started threads end
   ReportReceiver(const ReportReceiver&) = delete;

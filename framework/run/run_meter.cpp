@@ -350,11 +350,16 @@ void RunMeter::goes_on() {
   telemetry_.goes_on();
 }
 
-bool RunMeter::telemetry(bool now) {
-  if (!now && seconds_since(ticked_) < kTick) return false;
+bool RunMeter::telemetry() {
+  if (seconds_since(ticked_) < kTick) return false;
   ticked_ = Clock::now();
   run_.observers().tell(telemetry_.look(progress_.done));
   return true;
+}
+
+void RunMeter::last_telemetry() {
+  run_.prepared.audience.share_last(telemetry_.look(progress_.done).devices);
+  run_.observers().tell(telemetry_.look(progress_.done));
 }
 
 void RunMeter::tick(const std::string& waits_for) {

@@ -66,7 +66,8 @@ class RunMeter {
   // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
-  bool telemetry(bool now = false);         // tells it, now or where it is time to; returns whether
+  bool telemetry();                         // tells it where it is time to; returns whether
+  void last_telemetry();                    // with the last reports of all ranks' devices
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   const Measurements& end_run() const;  // what passes have measured; warns of best weights that give one class to everything

@@ -654,7 +654,7 @@ void Runner::set_horizon(const action::SetHorizon& action) {
 
 void Runner::finish_training() {
   put_back_weights();
-  meter_->telemetry(true);
+  meter_->last_telemetry();
   if (main_.waiter.joinable()) main_.waiter.join();
   main_.status.reset();
   meter_->stands_still();

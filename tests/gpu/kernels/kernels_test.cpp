@@ -71,11 +71,16 @@ struct Range {
   std::size_t bytes = 0;
   bool written = false;
   std::shared_ptr<std::byte[]> memory = {};
-  static constexpr std::uintptr_t kAlignment = 32;  // vectors of the copy are aligned like the original's
+  // A copy has the low 16 bits of its original's address. Vectors are aligned alike; and where unused bytes behind two flags look
+  // like an address, the flags stay.
+  static constexpr std::uintptr_t kAlignment = 1 << 16;
 
-  std::byte* copied() const { return memory.get() + reinterpret_cast<std::uintptr_t>(begin) % kAlignment; }
+  std::byte* copied() const {
+    const auto from = reinterpret_cast<std::uintptr_t>(begin), to = reinterpret_cast<std::uintptr_t>(memory.get());
+    return memory.get() + (from - to) % kAlignment;
+  }
   void make_copy() {
-    memory = allocate(bytes + reinterpret_cast<std::uintptr_t>(begin) % kAlignment);
+    memory = allocate(bytes + kAlignment);
     transfer(copied(), begin, bytes);
   }
 };
