@@ -138,19 +138,6 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
   return from;
 }
 
-std::string warning_of_frozen(const Pipeline& pipeline) {
-  const std::vector<Parameter>& all = pipeline.network->parameters;
-  const auto stays_random = [&](const Parameter& p) {
-    return begins_random(p) && covers_any(pipeline.network_params.freeze, p.name);
-  };
-  const auto random = std::ranges::find_if(all, stays_random);
-  if (random == all.end()) return {};
-  return fmt::format(
-      "{}: freeze: '{}' begins with random values and is never trained, as there are no weights to take: name them, weights = "
-      "\"FILE\" in [network] or --weights FILE",
-      pipeline.place_of("network.freeze"), random->name);
-}
-
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
                             const std::function<void(std::string)>& doing) {
   InitialWeights weights;

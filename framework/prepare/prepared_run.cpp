@@ -13,7 +13,6 @@
 #include "config/named_weights.h"
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
-#include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
 #include "stages/class_weights.h"
 #include "weight_files/weights.h"
@@ -214,12 +213,6 @@ void leave_together(PreparedRun& run) {
   run.leave(nullptr);
 }
 
-void warn_of_memory(PreparedRun& run) {
-  if (BatchChoice::is_open(run.builds)) return;  // an automatic size fits
-  std::string text = warning_of_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
-  if (!text.empty()) run.audience.warn(std::move(text));
-}
-
 void require_memory_of(const PreparedRun& run) {
   require_possible_memory(run.memory(), host_memory_for("", run.replicas.devices().processes_here));
   if (run.options.keeps_to_memory) require_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
@@ -241,6 +234,14 @@ void PreparedRun::open_graphs() {
     build.open_stages();
     graphs.push_back(std::make_unique<Graph>(build.plan(), build.stages(), graph_options(g), *workers));
   }
+}
+
+const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+  if (!run.resume_point || build.data().source == nullptr) return nullptr;
+  const auto& data = run.resume_point->checkpoint.state.data;
+  const auto known = data.find(name_of_source(build));
+  if (known == data.end() || known->second.listing_hash != build.data().listing_hash) return nullptr;
+  return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
 }
 
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {

@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "report/run_log.h"
+#include "run/prepare.h"
 #include "run/replay.h"
 #include "stages/build.h"
 #include "weight_files/fetched_weights.h"

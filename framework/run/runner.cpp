@@ -16,10 +16,11 @@
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
 #include "run/card.h"
+#include "run/doctor/doctor.h"
 #include "run/kept_files.h"
+#include "run/prepare.h"
 #include "run/stopwatch.h"
 #include "run/weight_comparison.h"
-#include "stages/missing_files.h"
 #include "weight_files/weights.h"
 
 namespace millrace {
@@ -38,18 +39,6 @@ fs::path make_folder_of(const PreparedRun& run) {
   fs::create_directories(folder, error);  // it may be gone, where checkpoints lie elsewhere
   if (error) fail(ErrorKind::usage, "the run's folder '{}' cannot be made: {}", folder.string(), error.message());
   return folder;
-}
-
-// A training stores a summary of its images with its weights; other graphs compare their images with that.
-void look_at_images(PreparedRun& run) {
-  constexpr std::uint64_t kMaxCompared = 1000;
-  const auto threads = static_cast<unsigned>(run.data_threads());
-  run.options.doing("looking at some images");
-  if (run.main().trains()) {
-    if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
-  } else if (const auto images = image_summary_from(run.weights.metadata)) {
-    run.audience.warn_once(unlike_images(*images, run.main(), kMaxCompared, threads));
-  }
 }
 
 template <class... F>
@@ -192,8 +181,9 @@ Ended Runner::train() {
   ResumePoint* const from = prepared_.resume_point ? &*prepared_.resume_point : nullptr;
   RunLog& log = run_.log();
   run_.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
-  if (prepared_.pipeline.network && prepared_.options.is_first() && !prepared_.options.only_main) {
-    look_at_images(prepared_);  // what writers write says it
+  if (prepared_.pipeline.network && prepared_.main().trains() && !folder.empty()) {
+    prepared_.options.doing("looking at some images");
+    prepared_.images = summary_of_files(prepared_.main(), static_cast<unsigned>(prepared_.data_threads()));  // for the writers
   }
   make_writers(folder);
   run_.weights = weights_.get();
@@ -201,7 +191,7 @@ Ended Runner::train() {
   log.set_folder(folder);
   if (!folder.empty()) keep_run(prepared_, folder);
   prepared_.open_graphs();
-  warn_of_memory(prepared_);
+  examine(prepared_, Known::graphs);
   make_barriers();
   watch_gates();
   start_replicas(prepared_);

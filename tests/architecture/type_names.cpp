@@ -33,7 +33,7 @@ constexpr std::array kKnown = {
     KnownName{"framework/plugin/registry_content.h", "optimizer"},
     // A folder's name, and sides of an image.
     KnownName{"framework/config/data_layout.cpp", "pictures"},
-    KnownName{"framework/stages/doubtful_names.cpp", "top"},
+    KnownName{"framework/run/doctor/class_names.cpp", "top"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };

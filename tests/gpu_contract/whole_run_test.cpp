@@ -20,6 +20,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
 #include "ranks/socket_group.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"

@@ -30,6 +30,7 @@
 #include "pictures.h"
 #include "rank_group.h"
 #include "report.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "scaling.h"
 #include "values.h"

@@ -37,10 +37,11 @@
 #include "overfit.h"
 #include "predict.h"
 #include "prediction_folder.h"
-#include "prepare/prepared_run.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
+#include "run/doctor/doctor.h"
 #include "run/explain.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "run_ranks.h"
 #include "screen_watch.h"
@@ -277,7 +278,7 @@ void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry
   telling_others(*prepared, [&] {
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
-    warn_of_memory(*prepared);
+    examine(*prepared, Known::graphs);
     gather_warnings(*prepared);
     const std::string report = check_report(*prepared);
     if (speaks) line.json ? print_to_stderr("{}", report) : fmt::print("{}", terminal_text(report));

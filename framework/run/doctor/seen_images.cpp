@@ -1,4 +1,5 @@
-#include "stages/seen_images.h"
+// Images that the network probably sees differently from what was intended: cropped to a small centre, in validation at another
+// size than in training, or changed at random there.
 
 #include <fmt/format.h>
 
@@ -8,11 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
-#include "millrace/util/sample_cache.h"
-#include "sampling/sample_order.h"
+#include "run/doctor/doctor.h"
+#include "stages/data_line.h"
 
 namespace millrace {
 namespace {
@@ -21,17 +21,11 @@ constexpr double kUsualMargin = 8.0 / 7;  // 256 for a middle of 224
 constexpr std::uint64_t kLookedAt = 4;    // images
 constexpr double kOtherSize = 1.5;        // minimum ratio; evaluating at 1.15 and 1.3 times the training size is usual
 
-const StagePlan* batcher_plan(const GraphBuild& build) {
-  const auto found = std::ranges::find_if(build.plan().stages,
-                                          [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; });
-  return found == build.plan().stages.end() ? nullptr : &*found;
-}
-
 // The last stage before the batch that sets a size, or else the batch.
 const StagePlan* sizing_plan(const GraphBuild& build) {
   const StagePlan* last = nullptr;
   for (const StagePlan& stage : build.plan().stages) {
-    if (&stage == batcher_plan(build)) return last != nullptr ? last : &stage;
+    if (&stage == build.data().batcher) return last != nullptr ? last : &stage;
     if (stage.table.find("size") != nullptr) last = &stage;
   }
   return nullptr;
@@ -54,24 +48,6 @@ std::optional<double> pixels_of_value(const Value* value) {
   return std::max(both[0].number(), both[1].number());
 }
 
-struct OtherSize {
-  std::string key;
-  const StagePlan *trained, *other;
-  double of_trained, of_other;
-};
-
-std::optional<OtherSize> first_other_size(const StagePlan& trained, const StagePlan& other) {
-  for (const ParamInfo& parameter : trained.type->params) {
-    if (parameter.unit != "pixels") continue;
-    const auto before = pixels_of_value(trained.table.find(parameter.name)),
-               now = pixels_of_value(other.table.find(parameter.name));
-    if (!before || !now || std::min(*before, *now) < 1) continue;
-    if (std::max(*before, *now) >= kOtherSize * std::min(*before, *now))
-      return OtherSize{parameter.name, &trained, &other, *before, *now};
-  }
-  return std::nullopt;
-}
-
 // Rows or columns of input per output of the layer.
 std::int64_t stride_of(const Layer& layer) {
   if (layer.op == "conv") return std::max(layer.as<ConvAttributes>().stride.height, layer.as<ConvAttributes>().stride.width);
@@ -79,9 +55,8 @@ std::int64_t stride_of(const Layer& layer) {
   return pools ? std::max(layer.as<PoolAttributes>().stride.height, layer.as<PoolAttributes>().stride.width) : 1;
 }
 
-}  // namespace
-
-std::string warning_of_single_places(const GraphBuild& training, const Network& network) {
+// Images so small that a layer of the network halves 1 x 1 maps, so that later layers see mostly padding.
+std::string single_places(const GraphBuild& training, const Network& network) {
   const StagePlan* const sizing = sizing_plan(training);
   if (sizing == nullptr) return {};
   std::vector<std::int64_t> pixels;  // by layer: rows of the network's input per output row
@@ -106,7 +81,8 @@ std::string warning_of_single_places(const GraphBuild& training, const Network& 
       place_of(*sizing, training.plan()), network.input.height, network.input.width, network.name, first->name, least, least);
 }
 
-std::string warning_of_window(const GraphBuild& build, const ImageShape& window) {
+// Images of which the network sees less than half, since it crops them to their centre. "" if their sizes vary.
+std::string small_window(const GraphBuild& build, const ImageShape& window) {
   const ImageShape& image = build.data().image;
   const StagePlan* const sizing = sizing_plan(build);
   if (sizing == nullptr || !image.is_static() || !window.is_static()) return {};
@@ -119,7 +95,8 @@ std::string warning_of_window(const GraphBuild& build, const ImageShape& window)
       window.width);
 }
 
-std::string warning_of_small_middle(const GraphBuild& build) {
+// The same for a stage that resizes images to `short_side` and crops `size` from their centre.
+std::string small_middle(const GraphBuild& build) {
   for (const StagePlan& stage : build.plan().stages) {
     const Value *const side = stage.table.find("short_side"), *const size = stage.table.find("size");
     const bool is_cut = side != nullptr && side->is_number() && size != nullptr && size->kind() == Value::Kind::array &&
@@ -136,27 +113,22 @@ std::string warning_of_small_middle(const GraphBuild& build) {
   return {};
 }
 
-std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& window, std::uint64_t seed) {
-  const GraphData& data = build.data();
+// The same from the first images of a graph, whatever its stages do, including a plain centre crop. Also "" if the visible part
+// is unknown, or targets are images, where crops may be intended.
+std::string seen_part(const GraphBuild& build, const ImageShape& window, std::uint64_t seed) {
   const StagePlan* const sizing = sizing_plan(build);
-  if (data.source == nullptr || sizing == nullptr || !window.is_static() || data.target.kind == TargetSpec::Kind::image)
-    return {};
-  const SampleOrder order(*data.source, seed);
+  if (build.data().source == nullptr || sizing == nullptr || !window.is_static()) return {};
+  if (build.data().target.kind == TargetSpec::Kind::image) return {};
+  const DataLine line(build, seed);
   std::vector<double> seen;
   Sample sample;
-  for (std::uint64_t at = 0; at < std::min(kLookedAt, order.listed()); ++at) {
+  for (std::uint64_t at = 0; at < std::min(kLookedAt, line.order().listed()); ++at) {
     try {
-      sample.reset({0, at, order.listed(at), 0}, {}, data.target);
-      data.source->read(sample);
-      for (std::size_t s = 0; s < build.stages().size() && !build.stages()[s].empty(); ++s) {
-        auto* const transform = dynamic_cast<SampleTransform*>(build.stages()[s].front().get());
-        if (transform == nullptr || dynamic_cast<SampleCache*>(transform) != nullptr) continue;
-        Draw draw(seed, sample.key, 0);
-        transform->process(sample, draw);
-      }
+      line.load({0, at, line.order().listed(at), 0}, DataLine::Depth::decoded, sample);
     } catch (const Error&) {
-      continue;  // bad samples are reported later
+      continue;
     }
+    if (sample.fault) continue;  // bad samples are reported later
     const SourceMap map = seen_source(sample, window);
     if (!map.is_known()) return {};
     const double pixels = std::abs(map.map.determinant()) * window.height * window.width;
@@ -169,23 +141,31 @@ std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& wind
       place_of(*sizing, build.plan()), 100 * seen.front());
 }
 
-std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& other) {
+// Different image sizes in training and validation, so that objects differ in size. "" if they are similar, vary or are drawn.
+std::string other_size(const GraphBuild& training, const GraphBuild& other) {
   for (std::size_t t = 0; t < training.stages().size(); ++t) {
     for (std::size_t o = 0; o < other.stages().size(); ++o) {
       const StagePlan &trained = training.plan().stages[t], &here = other.plan().stages[o];
       if (trained.type != here.type || !is_transform(training, t, false) || !is_transform(other, o, false)) continue;
-      const auto found = first_other_size(trained, here);
-      if (!found) continue;
-      return fmt::format(
-          "{}: {} is {:g} here and {:g} in [{}.{}], so that things have another size than the network has learned: say the same "
-          "in both, unless it is meant",
-          place_of(here, other.plan()), found->key, found->of_other, found->of_trained, training.plan().name, trained.name);
+      for (const ParamInfo& key : trained.type->params) {
+        if (key.unit != "pixels") continue;
+        const auto before = pixels_of_value(trained.table.find(key.name)), now = pixels_of_value(here.table.find(key.name));
+        if (!before || !now || std::min(*before, *now) < 1) continue;
+        if (std::max(*before, *now) < kOtherSize * std::min(*before, *now)) continue;
+        return fmt::format(
+            "{}: {} is {:g} here and {:g} in [{}.{}], so that things have another size than the network has learned: say the "
+            "same "
+            "in both, unless it is meant",
+            place_of(here, other.plan()), key.name, *now, *before, training.plan().name, trained.name);
+      }
     }
   }
   return {};
 }
 
-std::string warning_of_random_validation(const GraphBuild& training, const GraphBuild& other) {
+// Validation that changes images at random as training does, so that metrics differ between passes. "" if targets are images,
+// where noise may be the task.
+std::string random_validation(const GraphBuild& training, const GraphBuild& other) {
   if (other.data().target.kind == TargetSpec::Kind::image) return {};
   for (std::size_t o = 0; o < other.stages().size(); ++o) {
     const StagePlan& here = other.plan().stages[o];
@@ -199,6 +179,34 @@ std::string warning_of_random_validation(const GraphBuild& training, const Graph
     }
   }
   return {};
+}
+
+// The size that the network sees in a graph other than the main one, without reading an image.
+std::string shown_size(const PreparedRun& run, const GraphBuild& build) {
+  const GraphBuild& main = run.main();
+  std::string size = other_size(main, build);
+  if (size.empty() && build.data().image != main.data().image) size = small_window(build, run.pipeline.network->input);
+  return size.empty() ? small_middle(build) : size;
+}
+
+}  // namespace
+
+void check_image_sizes(const PreparedRun& run, const Doubt& doubt) {
+  if (!is_training(run)) return;
+  doubt(small_window(run.main(), run.pipeline.network->input));
+  doubt(single_places(run.main(), *run.pipeline.network));
+  for (const auto& build : run.builds) {
+    if (!is_measured(run, *build)) continue;
+    doubt(random_validation(run.main(), *build));
+    doubt(shown_size(run, *build));
+  }
+}
+
+void check_seen_part(const PreparedRun& run, const Doubt& doubt) {
+  for (const auto& build : run.builds) {
+    if (is_measured(run, *build) && shown_size(run, *build).empty())
+      doubt(seen_part(*build, run.pipeline.network->input, static_cast<std::uint64_t>(run.pipeline.run.seed)));
+  }
 }
 
 }  // namespace millrace

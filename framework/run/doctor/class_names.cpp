@@ -1,4 +1,4 @@
-#include "stages/doubtful_names.h"
+// Class names which suggest that labels do not mean what training assumes. Independent of the source.
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 
 #include "millrace/util/class_labels.h"
 #include "millrace/util/text.h"
+#include "run/doctor/doctor.h"
 
 namespace millrace {
 namespace {
@@ -275,27 +276,8 @@ bool is_on(const Value* value) {
   return value->kind() == Value::Kind::text && value->text().starts_with("flip");
 }
 
-}  // namespace
-
-std::vector<std::string> doubts_of_names(const Names& classes) {
-  std::vector<std::string> doubts;
-  for (std::string text :
-       {number_in_two_ways(classes), several_labels(classes), names_beside_positions(classes), dates(classes)}) {
-    if (!text.empty()) doubts.push_back(std::move(text));
-  }
-  return doubts;
-}
-
-std::vector<std::string> warnings_of_names(const GraphBuild& build) {
-  std::vector<std::string> said;
-  if (build.data().source->sampling().only.empty() && build.data().source_plan->table.find("classes") == nullptr)
-    said = doubts_of_names(build.data().classes);
-  if (std::string alike = classes_alike(build.data().classes); !alike.empty()) said.push_back(std::move(alike));
-  for (std::string& text : said) text = fmt::format("{}: {}", place_of_source(build), text);
-  return said;
-}
-
-std::string warning_of_mirrors(const GraphBuild& build) {
+// Message for the first mirroring key that contradicts a name; else "".
+std::string mirrored_direction(const GraphBuild& build) {
   const StagePlan* const source = build.data().source_plan;
   const Names columns = texts_of(source == nullptr ? nullptr : source->table.find("numbers"));
   for (const StagePlan& stage : build.plan().stages) {
@@ -312,6 +294,36 @@ std::string warning_of_mirrors(const GraphBuild& build) {
     }
   }
   return {};
+}
+
+}  // namespace
+
+std::vector<std::string> doubts_of_names(const Names& classes) {
+  std::vector<std::string> doubts;
+  for (std::string text :
+       {number_in_two_ways(classes), several_labels(classes), names_beside_positions(classes), dates(classes)}) {
+    if (!text.empty()) doubts.push_back(std::move(text));
+  }
+  return doubts;
+}
+
+void look_at_class_names(const GraphBuild& build, const Doubt& doubt) {
+  const GraphData& data = build.data();
+  const bool are_listed = !data.source->sampling().only.empty() || data.source_plan->table.find("classes") != nullptr;
+  Names said = are_listed ? Names() : doubts_of_names(data.classes);
+  if (std::string alike = classes_alike(data.classes); !alike.empty()) said.push_back(std::move(alike));
+  for (const std::string& text : said) doubt(fmt::format("{}: {}", place_of_source(build), text));
+}
+
+void check_class_names(const PreparedRun& run, const Doubt& doubt) {
+  for (const auto& build : run.builds) {
+    if (build->trains() && build->data().source != nullptr) look_at_class_names(*build, doubt);
+  }
+}
+
+// A class or a column of numbers that names a direction, such as "turn_left", while images are mirrored.
+void check_mirrors(const PreparedRun& run, const Doubt& doubt) {
+  for (const auto& build : run.builds) doubt(mirrored_direction(*build));
 }
 
 }  // namespace millrace

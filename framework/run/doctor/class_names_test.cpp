@@ -1,7 +1,7 @@
-#include "stages/doubtful_names.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "run/doctor/doctor.h"
 
 namespace millrace {
 namespace {

@@ -1,4 +1,4 @@
-#include "stages/label_values.h"
+// A few label images: their values and palettes, which otherwise go unnoticed, as with masks of 0 and 255 and classes 0 and 1.
 
 #include <fmt/format.h>
 
@@ -18,43 +18,12 @@
 #include "millrace/util/label_values.h"
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
+#include "run/doctor/doctor.h"
 #include "sampling/sample_order.h"
 
 namespace millrace {
 
 namespace {
-
-// The colours of values in palette label images. A value is an index into its own file's palette: programs that sort or shorten
-// palettes give one colour different indices, so that one value means several classes. If classes have colours, a value may have
-// another class's colour.
-class LabelPalettes {
- public:
-  // `colours` of the classes, "#rrggbb"; may be empty.
-  LabelPalettes(const TargetSpec& target, std::vector<std::string> classes, std::vector<std::string> colours)
-      : target_(&target), classes_(std::move(classes)), colours_(std::move(colours)) {}
-
-  // Adds the colours of the values in `labels` if `file` is a PNG that is read by values: one with a palette, or grey. `place`
-  // is for the message.
-  void add(std::span<const std::uint8_t> file, ImageView labels, const std::string& place);
-
-  // The first value with two colours: "value 1 is #800000 in 'a.png' and #008000 in 'b.png'"; else "".
-  const std::string& difference() const { return difference_; }
-  // The first value whose colour belongs to another class, or to none: "value 1 is #800000 in 'a.png', which is the colour of
-  // class 'car'"; else "". Grey values are seldom colours, unless no class has the value, or other files are in colours.
-  const std::string& contradiction() const { return contradiction_.empty() && has_colours_ ? grey_ : contradiction_; }
-
- private:
-  struct Seen {
-    std::string colour, place;
-  };
-  void compare(std::size_t value, const Seen& here, bool is_grey);
-
-  const TargetSpec* target_;
-  std::vector<std::string> classes_, colours_;
-  std::array<std::optional<Seen>, 256> seen_;  // by value
-  std::string difference_, contradiction_, grey_;
-  bool has_colours_ = false;  // some files have colours
-};
 
 using Bytes = std::span<const std::uint8_t>;
 
@@ -85,11 +54,50 @@ Bytes palette_of(Bytes png) {
   return {};
 }
 
-void LabelPalettes::add(Bytes file, ImageView labels, const std::string& place) {
+constexpr std::size_t kMaxNamed = 5;                // values or classes
+constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, if the listing has that many
+
+// What a few label images hold. A value is an index into its own file's palette: programs that sort or shorten palettes give one
+// colour different indices, so that one value means several classes. If classes have colours, a value may have another class's.
+struct Look {
+  struct Seen {
+    std::string colour, place;
+  };
+  std::uint64_t images = 0, pixels = 0;
+  std::array<std::uint64_t, 256> counts{};    // by value
+  std::uint64_t unread = 0;                   // images that could not be decoded
+  std::string first_cause;                    // the first such cause
+  std::array<std::optional<Seen>, 256> seen;  // colours of palettes, by value
+  std::string difference;                     // the first value with two colours; "": none
+  // The first value whose colour belongs to another class: in a palette, in a grey image. Grey values are seldom colours, unless
+  // no class has the value, or other files are in colours.
+  std::string contradiction, grey;
+  bool has_colours = false;  // some files have colours
+};
+
+void add_colour(const GraphData& data, std::size_t value, const Look::Seen& here, bool is_grey, Look& look) {
+  const auto colour = std::ranges::find(data.colours, here.colour);
+  const std::uint8_t own = data.target.classes[value];
+  const bool is_own = own < data.colours.size() && data.colours[own] == here.colour;
+  std::string& text = is_grey && own != data.target.ignored ? look.grey : look.contradiction;
+  if (colour != data.colours.end() && data.colours.size() <= data.classes.size() && !is_own && text.empty()) {
+    text = fmt::format("value {} is {} in '{}', which is the colour of class '{}'", value, here.colour, here.place,
+                       line_text(data.classes[static_cast<std::size_t>(colour - data.colours.begin())]));
+  }
+  if (is_grey) return;
+  if (!look.seen[value]) look.seen[value] = here;
+  const Look::Seen& before = *look.seen[value];
+  if (before.colour == here.colour || !look.difference.empty()) return;
+  look.difference =
+      fmt::format("value {} is {} in '{}' and {} in '{}'", value, before.colour, before.place, here.colour, here.place);
+}
+
+// Adds the colours of the values in `labels` if `file` is a PNG that is read by values: one with a palette, or grey.
+void add_colours(const GraphData& data, Bytes file, ImageView labels, const std::string& place, Look& look) {
   const auto type = colour_type(file);
   const bool is_grey = type == kGrey;
-  if (!is_grey && (type != kPalette || reads_palettes_by_colour(*target_, colours_.size()))) {
-    has_colours_ = has_colours_ || type.has_value();
+  if (!is_grey && (type != kPalette || reads_palettes_by_colour(data.target, data.colours.size()))) {
+    look.has_colours = look.has_colours || type.has_value();
     return;
   }
   const Bytes palette = is_grey ? Bytes() : palette_of(file);
@@ -98,38 +106,10 @@ void LabelPalettes::add(Bytes file, ImageView labels, const std::string& place) 
   for (std::size_t value = 0; value < has.size(); ++value) {
     if (!has[value] || (!is_grey && 3 * value + 2 >= palette.size())) continue;
     const auto channel = [&](std::size_t c) { return is_grey ? static_cast<std::uint8_t>(value) : palette[3 * value + c]; };
-    compare(value, {fmt::format("#{:02x}{:02x}{:02x}", channel(0), channel(1), channel(2)), line_text(place)}, is_grey);
+    const std::string colour = fmt::format("#{:02x}{:02x}{:02x}", channel(0), channel(1), channel(2));
+    add_colour(data, value, {colour, line_text(place)}, is_grey, look);
   }
 }
-
-void LabelPalettes::compare(std::size_t value, const Seen& here, bool is_grey) {
-  const auto colour = std::ranges::find(colours_, here.colour);
-  const std::uint8_t own = target_->classes[value];
-  const bool is_own = own < colours_.size() && colours_[own] == here.colour;
-  std::string& text = is_grey && own != target_->ignored ? grey_ : contradiction_;
-  if (colour != colours_.end() && colours_.size() <= classes_.size() && !is_own && text.empty()) {
-    text = fmt::format("value {} is {} in '{}', which is the colour of class '{}'", value, here.colour, here.place,
-                       line_text(classes_[static_cast<std::size_t>(colour - colours_.begin())]));
-  }
-  if (is_grey) return;
-  if (!seen_[value]) seen_[value] = here;
-  const Seen& before = *seen_[value];
-  if (before.colour == here.colour || !difference_.empty()) return;
-  difference_ = fmt::format("value {} is {} in '{}' and {} in '{}'", value, before.colour, before.place, here.colour, here.place);
-}
-
-constexpr std::size_t kMaxNamed = 5;               // values or classes
-constexpr std::uint64_t kLeastBeforeRefusal = 256;  // images, if the listing has that many
-
-struct Look {
-  std::uint64_t images = 0, pixels = 0;
-  std::array<std::uint64_t, 256> counts{};  // by value
-  std::uint64_t unread = 0;                 // images that could not be decoded
-  std::string first_cause;                  // the first such cause
-  LabelPalettes palettes;
-
-  explicit Look(const GraphBuild& build) : palettes(build.data().target, build.data().classes, build.data().colours) {}
-};
 
 // The decoding stage at the graph's beginning; null if there is none. A cache of files may precede it.
 SampleTransform* decoder_of(const GraphBuild& build) {
@@ -142,7 +122,7 @@ SampleTransform* decoder_of(const GraphBuild& build) {
 }
 
 Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
-  Look look(build);
+  Look look;
   Source& source = *build.data().source;
   SampleTransform* const decoder = decoder_of(build);
   if (decoder == nullptr) return look;
@@ -167,8 +147,8 @@ Look look_at(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
     for (std::size_t pixel = 0; pixel < target.shape.bytes(); ++pixel) ++look.counts[target.data[pixel]];
     look.pixels += target.shape.bytes();
     ++look.images;
-    look.palettes.add({sample.encoded_target.data(), sample.encoded_target.size()}, target,
-                      sample.target_url.empty() ? sample.place() : sample.target_url);
+    add_colours(build.data(), {sample.encoded_target.data(), sample.encoded_target.size()}, target,
+                sample.target_url.empty() ? sample.place() : sample.target_url, look);
   }
   return look;
 }
@@ -269,42 +249,43 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
 
 // Doubts about the palettes' colours.
 std::string text_of_palettes(const Look& look) {
-  if (!look.palettes.contradiction().empty()) {
-    return look.palettes.contradiction() +
+  const std::string& contradiction = look.contradiction.empty() && look.has_colours ? look.grey : look.contradiction;
+  if (!contradiction.empty()) {
+    return contradiction +
            ", and here values tell classes apart, not colours: where colours are meant, take `ids` out and save all label images "
            "in RGB or with a palette";
   }
-  if (look.palettes.difference().empty()) return {};
-  return look.palettes.difference() +
-         ", and values tell classes apart, not colours: where colours are meant, give each class its `colour`";
+  if (look.difference.empty()) return {};
+  return look.difference + ", and values tell classes apart, not colours: where colours are meant, give each class its `colour`";
 }
 
 }  // namespace
 
-std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most) {
-  if (build.data().source == nullptr || build.data().target.kind != TargetSpec::Kind::classes) return {};
+void look_at_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most, const Doubt& doubt) {
+  if (build.data().source == nullptr || build.data().target.kind != TargetSpec::Kind::classes) return;
   Look look = look_at(build, seed, most);
-  if (look.unread > 0 && look.images == 0 && build.trains()) {
+  const auto is_useless = [&] { return look.images == 0 ? look.unread > 0 : !has_class(build.data().target, look); };
+  if (is_useless() && build.trains()) {
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
-    if (look.images == 0) {
-      fail(ErrorKind::data, "{}: {} images with label images were looked at, and none of them can be used; the first: {}",
-           place_of_source(build), look.unread, look.first_cause);
-    }
+    if (look.images > 0 && is_useless()) refuse_without_class(build, look);
   }
-  if (look.unread > 0 && look.images == 0) {
-    return fmt::format("{}: {} images with label images were looked at, and none of them can be used; the first: {}",
-                       place_of_source(build), look.unread, look.first_cause);
+  if (look.images == 0 && look.unread > 0) {
+    std::string text = fmt::format("{}: {} images with label images were looked at, and none of them can be used; the first: {}",
+                                   place_of_source(build), look.unread, look.first_cause);
+    if (build.trains()) throw Error(ErrorKind::data, std::move(text));
+    return doubt(std::move(text));
   }
-  if (look.pixels == 0) return {};
-  if (build.trains() && !has_class(build.data().target, look)) {
-    look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
-    if (!has_class(build.data().target, look)) refuse_without_class(build, look);
-  }
+  if (look.pixels == 0) return;
   const std::string values = text_of_values(build, look), palettes = text_of_palettes(look);
-  if (values.empty() && palettes.empty()) return {};
-  return fmt::format("{}: {} label image{} {} looked at: {}{}{}", place_of_source(build), look.images,
-                     look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were", palettes,
-                     palettes.empty() || values.empty() ? "" : "; ", values);
+  if (values.empty() && palettes.empty()) return;
+  doubt(fmt::format("{}: {} label image{} {} looked at: {}{}{}", place_of_source(build), look.images, look.images == 1 ? "" : "s",
+                    look.images == 1 ? "was" : "were", palettes, palettes.empty() || values.empty() ? "" : "; ", values));
+}
+
+void check_label_values(const PreparedRun& run, const Doubt& doubt) {
+  constexpr std::uint64_t kLabelImages = 16;  // of each graph
+  for (const auto& build : run.builds)
+    look_at_label_values(*build, static_cast<std::uint64_t>(run.pipeline.run.seed), kLabelImages, doubt);
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "stages/same_files.h"
+// Duplicate samples: metrics on training images do not measure generalisation, and identical images teach nothing.
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
+#include "run/doctor/doctor.h"
 #include "sampling/sample_order.h"
 #include "stages/frugal_reader.h"
 
@@ -64,34 +65,12 @@ std::vector<Candidate> find_candidates(const SizedFiles& training, const SizedFi
   for (const Sized& file : others) {
     const auto first = std::ranges::lower_bound(training, file.bytes, {}, &Sized::bytes);
     const auto same = static_cast<std::size_t>(std::ranges::upper_bound(training, file.bytes, {}, &Sized::bytes) - first);
-    if (same > (&training != &others ? 0U : 1U)) found.push_back({file, static_cast<std::size_t>(first - training.begin()), same});
+    if (same > (&training != &others ? 0U : 1U))
+      found.push_back({file, static_cast<std::size_t>(first - training.begin()), same});
   }
   std::ranges::stable_sort(found, {}, &Candidate::count);
   if (found.size() > kMaxCompared) found.resize(kMaxCompared);
   return found;
-}
-
-struct Comparison {
-  std::size_t compared = 0, same = 0;
-  std::string file, other;  // the first two equal files
-};
-
-Comparison compare_files(const GraphBuild& training, const SizedFiles& files, const GraphBuild& other,
-                         const std::vector<Candidate>& candidates) {
-  Comparison result;
-  FrugalReader reader;
-  Sample sample, trained;
-  for (const Candidate& candidate : candidates) {
-    if (!reader.read(other, candidate.file.index, sample)) continue;
-    ++result.compared;
-    for (std::size_t i = 0; i < std::min(candidate.count, kMaxOfOneSize); ++i) {
-      if (!reader.read(training, files[candidate.first + i].index, trained)) continue;
-      if (!are_equal_bytes(sample.encoded, trained.encoded)) continue;
-      if (result.same++ == 0) result.file = sample.place(), result.other = trained.place();
-      break;
-    }
-  }
-  return result;
 }
 
 // "all 60 samples", "24 of 60 samples"
@@ -106,46 +85,55 @@ std::string advice_on_parts(const GraphBuild& training, const GraphBuild& other)
       other.plan().name, training.plan().name, training.data().source_plan->name);
 }
 
-std::string parts_swapped(const GraphBuild& training, const SampleOrder& trained, const GraphBuild& other,
-                          const SampleOrder& chosen) {
-  return fmt::format("{}: [{}] takes {} samples and [{}] {} of one listing: should their parts be swapped?",
-                     place_of_source(other), training.plan().name, trained.listed(), other.plan().name, chosen.listed());
-}
-
 constexpr std::string_view kCopiesOfOneListing =
     "figures of it will be better than those of new images: take the copies out, or name parts that were divided without them as "
     "data.train and data.validate";
 
-std::string warning_of_copies(const GraphBuild& training, const GraphBuild& other, std::string_view advice) {
+// Compares files of equal size byte by byte: up to 64 of `other`, the rarest sizes first, and a few in remote storage.
+std::string copies(const GraphBuild& training, const GraphBuild& other, std::string_view advice) {
   const KnowsFileSizes *const here = file_sizes_of(training), *const there = file_sizes_of(other);
   if (here == nullptr || there == nullptr) return {};
   const SizedFiles files = sized_files(training, *here);
-  const Comparison found = compare_files(training, files, other, find_candidates(files, sized_files(other, *there)));
-  if (found.same == 0) return {};
-  const std::string which = found.file == found.other
-                                ? fmt::format("'{}'", line_text(found.file))
-                                : fmt::format("'{}', which is '{}'", line_text(found.file), line_text(found.other));
+  std::size_t compared = 0, same = 0;
+  std::string first;
+  FrugalReader reader;
+  Sample sample, trained;
+  for (const Candidate& candidate : find_candidates(files, sized_files(other, *there))) {
+    if (!reader.read(other, candidate.file.index, sample)) continue;
+    ++compared;
+    for (std::size_t i = 0; i < std::min(candidate.count, kMaxOfOneSize); ++i) {
+      if (!reader.read(training, files[candidate.first + i].index, trained)) continue;
+      if (!are_equal_bytes(sample.encoded, trained.encoded)) continue;
+      if (same++ == 0) first = fmt::format("'{}'", line_text(sample.place()));
+      if (same == 1 && sample.place() != trained.place()) first += fmt::format(", which is '{}'", line_text(trained.place()));
+      break;
+    }
+  }
+  if (same == 0) return {};
   return fmt::format("{}: {} are in [{}] too, such as {}; {}", place_of_source(other),
-                     of_all_text(found.same, found.compared, "files that were compared"), training.plan().name, which, advice);
+                     of_all_text(same, compared, "files that were compared"), training.plan().name, first, advice);
 }
 
-}  // namespace
-
-std::string warning_of_shared_samples(const GraphBuild& training, const GraphBuild& other) {
+// Samples of `other` that `training` has too, or more of one listing than `training` takes, which needs no reading.
+std::string shared_samples(const GraphBuild& training, const GraphBuild& other) {
   if (training.data().source == nullptr || other.data().source == nullptr) return {};
   const std::uint64_t listing = training.data().source->fingerprint();
   if (listing != 0 && listing == other.data().source->fingerprint()) {
     const SampleOrder trained(*training.data().source, 0), chosen(*other.data().source, 0);
     const std::uint64_t shared = count_shared(trained, chosen);
-    if (shared == 0 && trained.listed() < chosen.listed()) return parts_swapped(training, trained, other, chosen);
-    if (shared == 0) return warning_of_copies(training, other, kCopiesOfOneListing);
+    if (shared == 0 && trained.listed() < chosen.listed()) {
+      return fmt::format("{}: [{}] takes {} samples and [{}] {} of one listing: should their parts be swapped?",
+                         place_of_source(other), training.plan().name, trained.listed(), other.plan().name, chosen.listed());
+    }
+    if (shared == 0) return copies(training, other, kCopiesOfOneListing);
     return fmt::format("{}: {} are in [{}] too; {}", place_of_source(other), of_all_text(shared, chosen.listed(), "samples"),
                        training.plan().name, advice_on_parts(training, other));
   }
-  return warning_of_copies(training, other, advice_on_parts(training, other));
+  return copies(training, other, advice_on_parts(training, other));
 }
 
-std::string warning_of_contradictions(const GraphBuild& build) {
+// Identical files of two classes. Compares up to 96 pairs of equal size, the rarest sizes first.
+std::string contradictions(const GraphBuild& build) {
   const KnowsFileSizes* const sizes = build.data().source == nullptr ? nullptr : file_sizes_of(build);
   if (sizes == nullptr || build.data().class_counts.size() < 2) return {};
   const SampleOrder order(*build.data().source, 0);
@@ -173,7 +161,8 @@ std::string warning_of_contradictions(const GraphBuild& build) {
                      same == 1 ? "holds" : "hold", which);
 }
 
-std::string warning_of_equal_images(const GraphBuild& build) {
+// Up to 16 identical files, spread evenly over the listing. Reads nothing unless all have one size.
+std::string equal_images(const GraphBuild& build) {
   const KnowsFileSizes* const sizes = build.data().source == nullptr ? nullptr : file_sizes_of(build);
   if (sizes == nullptr) return {};
   const SampleOrder order(*build.data().source, 0);
@@ -197,6 +186,17 @@ std::string warning_of_equal_images(const GraphBuild& build) {
   return fmt::format(
       "{}: {} files were looked at, and all hold the same image, such as '{}' and '{}': nothing can be learned of it",
       place_of_source(build), alike, line_text(first.place()), line_text(next.place()));
+}
+
+}  // namespace
+
+void check_same_files(const PreparedRun& run, const Doubt& doubt) {
+  if (!is_training(run)) return;
+  const std::string alike = equal_images(run.main());
+  doubt(alike.empty() ? contradictions(run.main()) : alike);
+  for (const auto& build : run.builds) {
+    if (is_measured(run, *build)) doubt(shared_samples(run.main(), *build));
+  }
 }
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "stages/doubtful_classes.h"
+// Classes that are probably a mistake: named like parts of a data set, unknown to training, without samples, or rare.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,6 +15,7 @@
 #include "millrace/util/data_names.h"
 #include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
+#include "run/doctor/doctor.h"
 #include "sampling/sample_order.h"
 
 namespace millrace {
@@ -54,9 +55,9 @@ bool are_meant(const GraphBuild& build) {
   return build.data().source_plan->table.find("classes") != nullptr || !build.data().source->sampling().only.empty();
 }
 
-void refuse_parts(const GraphBuild& build, const Network* network) {
+void refuse_parts(const GraphBuild& build) {
   const std::vector<std::string>& classes = build.data().classes;
-  if (build.data().class_counts.empty() || are_meant(build) || !learns_by(build, network, LossTarget::labels)) return;
+  if (build.data().class_counts.empty() || are_meant(build)) return;
   if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
     fail(ErrorKind::data,
          "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
@@ -71,10 +72,10 @@ void refuse_parts(const GraphBuild& build, const Network* network) {
        place_of_source(build), one ? " is" : "es are", fmt::join(classes, "', '"), one ? "is a part" : "are parts");
 }
 
-void refuse_one_class(const GraphBuild& build, const Network* network) {
+void refuse_one_class(const GraphBuild& build) {
   const std::vector<std::uint64_t>& counts = build.data().class_counts;
   const auto has_samples = [](std::uint64_t count) { return count > 0; };
-  if (std::ranges::count_if(counts, has_samples) != 1 || !learns_by(build, network, LossTarget::labels)) return;
+  if (std::ranges::count_if(counts, has_samples) != 1) return;
   const auto label = static_cast<std::size_t>(std::ranges::find_if(counts, has_samples) - counts.begin());
   fail(ErrorKind::data,
        "{}: all {} samples are of class '{}': a network learns to tell classes apart. Add a second one, such as images that show "
@@ -116,25 +117,25 @@ std::string classes_have(const std::vector<std::string>& some, std::size_t all) 
                      first.size() < some.size() ? ", ..." : "");
 }
 
-// Warns about the class with the fewest chosen samples, if it is rare compared with the largest.
-void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& chosen, std::vector<std::string>& said) {
+// The class with the fewest chosen samples, if it is rare compared with the largest.
+std::string imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& chosen) {
   constexpr std::uint64_t kRare = 20;  // fewer than the largest by this factor
   const SourceParams& sampling = build.data().source->sampling();
-  if (chosen.empty() || sampling.balance || !sampling.class_weights.empty()) return;
+  if (chosen.empty() || sampling.balance || !sampling.class_weights.empty()) return {};
   std::size_t least = chosen.size(), most = 0;
   std::size_t rare = 0;
   for (std::size_t label = 0; label < chosen.size(); ++label) {
     if (chosen[label] > chosen[most]) most = label;
     if (chosen[label] > 1 && (least == chosen.size() || chosen[label] < chosen[least])) least = label;
   }
-  if (least == chosen.size() || chosen[least] * kRare >= chosen[most]) return;
+  if (least == chosen.size() || chosen[least] * kRare >= chosen[most]) return {};
   for (const std::uint64_t count : chosen) rare += count > 1 && count * kRare < chosen[most] ? 1 : 0;
-  said.push_back(fmt::format(
+  return fmt::format(
       "{}: class '{}' has {} samples and '{}' {}{}: the accuracy says little of {}. balance = true in this table "
       "draws all classes alike",
       place_of_source(build), line_text(build.data().classes[least]), chosen[least], line_text(build.data().classes[most]),
       chosen[most], rare > 1 ? fmt::format(", and {} more have less than 5 % of that", rare - 1) : "",
-      rare > 1 ? "the rare ones" : "the rare one"));
+      rare > 1 ? "the rare ones" : "the rare one");
 }
 
 // Samples of each class after `part`, `limit` and similar keys.
@@ -148,35 +149,34 @@ std::vector<std::uint64_t> count_chosen(const GraphBuild& build) {
   return chosen;
 }
 
-// Warns about classes with images of which at most one is chosen.
-void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
-  const std::vector<std::uint64_t> chosen = count_chosen(build);
-  std::vector<std::string> none, one;
+// The classes with samples, of which this number is chosen.
+std::vector<std::string> classes_with(const GraphBuild& build, const std::vector<std::uint64_t>& chosen, std::uint64_t count) {
+  std::vector<std::string> names;
   for (std::size_t label = 0; label < chosen.size(); ++label) {
-    const std::string name = line_text(build.data().classes[label]);
-    if (chosen[label] == 0 && build.data().class_counts[label] > 0) none.push_back(name);
-    if (chosen[label] == 1) one.push_back(name);
+    if (chosen[label] == count && build.data().class_counts[label] > 0) names.push_back(line_text(build.data().classes[label]));
   }
-  if (!none.empty()) {
-    said.push_back(
-        fmt::format("{}: {} images, and none of them is chosen, so that nothing is learned of {}: look at `limit` and `part`",
-                    place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them"));
-  }
-  add_imbalance(build, chosen, said);
-  if (one.empty()) return;
-  const bool all = one.size() == chosen.size();
-  said.push_back(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
-                             all ? "tells nothing of a class: is the label in another column, or part of the name?"
-                                 : "a network learns by heart: add images, or leave the class out"));
+  return names;
 }
 
-// For a graph that measures.
+// Classes with images of which at most one is chosen for training.
+void look_at_rare_classes(const GraphBuild& build, const Doubt& doubt) {
+  const std::vector<std::uint64_t> chosen = count_chosen(build);
+  const std::vector<std::string> none = classes_with(build, chosen, 0), one = classes_with(build, chosen, 1);
+  if (!none.empty()) {
+    doubt(fmt::format("{}: {} images, and none of them is chosen, so that nothing is learned of {}: look at `limit` and `part`",
+                      place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them"));
+  }
+  doubt(imbalance(build, chosen));
+  if (one.empty()) return;
+  doubt(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
+                    one.size() == chosen.size() ? "tells nothing of a class: is the label in another column, or part of the name?"
+                                                : "a network learns by heart: add images, or leave the class out"));
+}
+
+// Classes that another graph does not measure.
 std::string classes_left_out(const GraphBuild& build) {
   const std::vector<std::uint64_t> chosen = count_chosen(build);
-  std::vector<std::string> none;
-  for (std::size_t label = 0; label < chosen.size(); ++label) {
-    if (chosen[label] == 0 && build.data().class_counts[label] > 0) none.push_back(line_text(build.data().classes[label]));
-  }
+  const std::vector<std::string> none = classes_with(build, chosen, 0);
   if (none.empty() || none.size() == chosen.size()) return {};
   return fmt::format(
       "{}: {} images, and none of them is chosen, so that its figures say nothing of {}: look at `part` and `limit`",
@@ -200,15 +200,8 @@ std::string samples_in_order(const GraphBuild& build) {
       place_of_source(build));
 }
 
-}  // namespace
-
-void require_meant_classes(const GraphBuild& build, const Network* network) {
-  if (build.data().source == nullptr) return;
-  refuse_parts(build, network);
-  refuse_one_class(build, network);
-}
-
-void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, const Network* network) {
+// Throws for a class of `other` that `main` does not train and that has no network output.
+void refuse_unlearnt_class(const GraphBuild& other, const GraphBuild& main, const Network* network) {
   const bool compares = other.data().source != nullptr && main.data().source != nullptr && network != nullptr && main.trains();
   if (&other == &main || !compares || other.data().target.kind != TargetSpec::Kind::none) return;
   const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size();
@@ -237,19 +230,38 @@ void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, con
        leaves_out);
 }
 
-std::vector<std::string> warnings_of_classes(const GraphBuild& training, const Network* network) {
-  std::vector<std::string> said;
-  if (training.data().source == nullptr) return said;
-  said.push_back(outputs_without_class(training, network));
-  if (learns_by(training, network, LossTarget::labels)) {
-    said.push_back(part_among_classes(training));
-    add_rare_classes(training, said);
-    said.push_back(samples_in_order(training));
-  }
-  return said;
+// Advice for a class of training that this graph lacks.
+std::string advice_on_lacking(const std::string& name, const std::vector<std::string>& here,
+                              const std::vector<std::string>& all) {
+  constexpr std::size_t kMaxNamed = 20;
+  if (std::ranges::find(here, name) != here.end()) return {};
+  std::string advice =
+      fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", line_text(name));
+  const bool has_others = std::ranges::any_of(here, [&](const auto& each) { return std::ranges::find(all, each) == all.end(); });
+  if (has_others || all.size() > kMaxNamed) return advice;
+  return advice + line_text(fmt::format(", with data.path by --set 'data.classes=[\"{}\"]'", fmt::join(all, "\", \"")));
 }
 
-std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& main) {
+// Throws if a label does not mean the same in both.
+void refuse_other_meaning(const GraphBuild& build, const GraphBuild& main) {
+  const std::size_t both = std::min(build.data().class_counts.size(), main.data().class_counts.size());
+  for (std::size_t label = 0; label < both; ++label) {
+    const std::string &here = build.data().classes[label], &there = main.data().classes[label];
+    if (here == there) continue;
+    if (looks_equal(here, there)) {
+      fail(ErrorKind::usage,
+           "{}: class '{}' is '{}' here and '{}' in [{}]: one name in two forms, in large and small letters or in Unicode's NFC "
+           "and NFD; rename the folders, or the labels, of one",
+           place_of_source(build), line_text(here), escaped_text(here), escaped_text(there), main.plan().name);
+    }
+    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order{}",
+         place_of_source(build), label, here, there, main.plan().name,
+         advice_on_lacking(there, build.data().classes, main.data().classes));
+  }
+}
+
+// The last classes of `main`, if another graph lacks them or has more. REQUIRES: the others are the same.
+std::string other_classes(const GraphBuild& other, const GraphBuild& main) {
   const std::size_t here = other.data().class_counts.size(), there = main.data().class_counts.size(),
                     both = std::min(here, there);
   if (both == 0) return {};
@@ -267,6 +279,35 @@ std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& 
       "{} has {} classes and [{}] {}: no {} there, so that nothing is learned of {} and each of its samples counts "
       "as a mistake; `only` leaves classes out",
       place_of_source(other), here, main.plan().name, there, names, others == 1 ? "it" : "them");
+}
+
+}  // namespace
+
+void check_meaning_of_classes(const PreparedRun& run, const Doubt&) {
+  const Network* const network = run.pipeline.network.get();
+  for (const auto& build : run.builds) {
+    refuse_unlearnt_class(*build, run.main(), network);
+    build->require_targets(run.pipeline.bases.files.empty() ? "" : run.pipeline.place_of("network.use"));
+    refuse_other_meaning(*build, run.main());
+    if (run.options.only_main || build->data().source == nullptr || !learns_by(*build, network, LossTarget::labels)) continue;
+    refuse_parts(*build);
+    refuse_one_class(*build);
+  }
+}
+
+void check_class_counts(const PreparedRun& run, const Doubt& doubt) {
+  const GraphBuild& main = run.main();
+  if (is_training(run) && main.data().source != nullptr) {
+    doubt(outputs_without_class(main, run.pipeline.network.get()));
+    if (learns_by(main, run.pipeline.network.get(), LossTarget::labels)) {
+      doubt(part_among_classes(main));
+      look_at_rare_classes(main, doubt);
+      doubt(samples_in_order(main));
+    }
+  }
+  for (const auto& build : run.builds) {
+    if (build->data().source != nullptr) doubt(other_classes(*build, main));
+  }
 }
 
 }  // namespace millrace

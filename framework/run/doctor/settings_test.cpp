@@ -1,8 +1,7 @@
-#include "prepare/without_effect.h"
-
 #include <gtest/gtest.h>
 
 #include "config/document.h"
+#include "run/doctor/doctor.h"
 
 namespace millrace {
 namespace {
@@ -25,10 +24,15 @@ class WithoutEffect : public testing::Test {
     plan.figure = FigurePlan{graph, figure, {}};
     plan.patience = patience;
   }
-  Said said() const { return without_effect(pipeline_, run_); }
+  Said said() const {
+    Said said;
+    look_at_settings(pipeline_, main_, steps_, [&](std::string text) { said.push_back(std::move(text)); });
+    return said;
+  }
 
   Pipeline pipeline_;
-  RunLength run_{.trains = true, .steps = 50, .steps_per_epoch = 5};
+  MainGraphSteps main_{.name = "train", .trains = true, .an_epoch = 5};
+  std::uint64_t steps_ = 50;
 };
 
 TEST_F(WithoutEffect, NothingIsSaidOfWhatChangesTheRun) {
@@ -44,7 +48,7 @@ TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
   const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, and the run has 9";
   EXPECT_EQ(said(), (Said{"p.toml: figure of [stop]" + takes + "[validate]" + has,
                           "p.toml: figure of [plateau]" + takes + "[train]" + has}));
-  run_.steps = 51;  // the tenth pass is no longer last
+  steps_ = 51;  // the tenth pass is no longer last
   EXPECT_EQ(said(), Said{});
 }
 
@@ -65,7 +69,7 @@ TEST_F(WithoutEffect, BestWeightsThatAreWrittenNowhere) {
 }
 
 TEST_F(WithoutEffect, TablesOfTrainingWhereNothingTrains) {
-  run_.trains = false;
+  main_.trains = false;
   pipeline_.resolved.set("stop", Value());
   pipeline_.resolved.set("checkpoint", Value());
   for (Member& member : pipeline_.resolved.table()) {
@@ -85,7 +89,9 @@ Value network_of(const std::string& text) {
 TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
   const auto said_now = [this](const std::string& now, const std::string& then) {
     pipeline_.resolved = network_of(now);
-    return weights_without_effect(pipeline_, network_of(then));
+    std::string said;
+    look_at_ignored_weights(pipeline_, network_of(then), [&](std::string text) { said += text; });
+    return said;
   };
   const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, and began with ";
   EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
