@@ -2,8 +2,8 @@
 
     messages.py ROOT OUT.md
 
-Taken are literals in fail(ErrorKind::..., "..."), in fail(... kind, "..."), in add(..., "...") of a list of mistakes, and in warn(...). What a call fills in
-is shown as an ellipsis. What names the place (file, line, stage, sample) is put before it when it is thrown on, so it is not here.
+Taken are literals in fail(ErrorKind::..., "..."), in fail(... kind, "..."), in add(..., "...") of a list of mistakes, and in warn(...) and doubt(...). What a
+call fills in is shown as an ellipsis. What names the place (file, line, stage, sample) is put before it when it is thrown on, so it is not here.
 """
 
 import pathlib
@@ -55,7 +55,7 @@ class Calls:
                 return kind
             if name in MISTAKES:
                 return "usage"
-            if name.startswith("warn"):
+            if name.startswith("warn") or name == "doubt":
                 return "warning"
             if name not in PASSED_ON:
                 return None

@@ -13,26 +13,39 @@ struct Entry {
   Check* check;
 };
 
+// clang-format off
 // In this order.
 constexpr Entry kChecks[] = {
-    {Known::weights, On::each_rank, check_processes},      {Known::weights, On::first_rank, check_ignored_weights},
+    {Known::weights, On::each_rank, check_processes},
+    {Known::weights, On::first_rank, check_ignored_weights},
     {Known::weights, On::first_rank, check_frozen_layers},
 
-    {Known::data, On::each_rank, check_missing_files},     {Known::data, On::each_rank, check_meaning_of_classes},
-    {Known::data, On::each_rank, check_weights},           {Known::data, On::each_rank, check_memory_limit},
-    {Known::data, On::first_rank, check_losses},           {Known::data, On::first_rank, check_class_names},
-    {Known::data, On::first_rank, check_class_counts},     {Known::data, On::first_rank, check_mirrors},
-    {Known::data, On::first_rank, check_same_files},       {Known::data, On::first_rank, check_image_sizes},
+    {Known::data, On::each_rank, check_missing_files},
+    {Known::data, On::each_rank, check_meaning_of_classes},
+    {Known::data, On::each_rank, check_weights},
+    {Known::data, On::each_rank, check_memory_limit},
+    {Known::data, On::first_rank, check_losses},
+    {Known::data, On::first_rank, check_class_names},
+    {Known::data, On::first_rank, check_class_counts},
+    {Known::data, On::first_rank, check_mirrors},
+    {Known::data, On::first_rank, check_same_files},
+    {Known::data, On::first_rank, check_image_sizes},
     {Known::data, On::first_rank, check_results},
 
-    {Known::plan, On::each_rank, check_metrics},           {Known::plan, On::each_rank, check_on_nan},
-    {Known::plan, On::each_rank, check_file_names},        {Known::plan, On::first_rank, check_unused_settings},
-    {Known::plan, On::first_rank, check_changed_data},     {Known::plan, On::first_rank, check_class_weights},
+    {Known::plan, On::each_rank, check_metrics},
+    {Known::plan, On::each_rank, check_on_nan},
+    {Known::plan, On::each_rank, check_file_names},
+    {Known::plan, On::first_rank, check_unused_settings},
+    {Known::plan, On::first_rank, check_changed_data},
+    {Known::plan, On::first_rank, check_class_weights},
 
-    {Known::memory, On::first_rank, check_seen_part},      {Known::memory, On::first_rank, check_label_values},
+    {Known::memory, On::first_rank, check_seen_part},
+    {Known::memory, On::first_rank, check_label_values},
 
-    {Known::graphs, On::each_rank, check_memory},          {Known::graphs, On::first_rank, check_unlike_images},
+    {Known::graphs, On::each_rank, check_memory},
+    {Known::graphs, On::first_rank, check_unlike_images},
 };
+// clang-format on
 
 }  // namespace
 

@@ -40,7 +40,7 @@ Check check_metrics, check_on_nan, check_file_names, check_unused_settings, chec
 Check check_seen_part, check_label_values;
 Check check_memory, check_unlike_images;
 
-// Whether the run trains a network, and other graphs measure it.
+// Whether the run trains a network, which other graphs may measure.
 inline bool is_training(const PreparedRun& run) { return run.pipeline.network && run.main().trains() && !run.options.only_main; }
 // Whether the graph's metrics are compared with training. Images that are only predicted may be anything.
 inline bool is_measured(const PreparedRun& run, const GraphBuild& build) {
