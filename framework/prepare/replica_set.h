@@ -76,7 +76,4 @@ struct DevicesAsked {
 ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
                          const std::function<void(std::string_view message)>& warn);
 
-// Throws Error(usage) if a training batch, or its last part, leaves a replica too few samples for statistics.
-void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds);
-
 }  // namespace millrace

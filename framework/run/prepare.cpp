@@ -303,7 +303,6 @@ void compile(PreparedRun& run, std::uint32_t kept) {
   } else if (run.pipeline.network) {
     run.replicas.keep(run.replicas.compiled(compiling));
   }
-  if (run.pipeline.network) check_batches(run.pipeline, run.replicas, run.builds);
 }
 
 // The step in the epoch for a resumed run with another batch size; empty if the size is equal. The same number of samples is

@@ -32,6 +32,7 @@ constexpr Entry kChecks[] = {
     {Known::data, On::first_rank, check_image_sizes},
     {Known::data, On::first_rank, check_results},
 
+    {Known::plan, On::each_rank, check_batches},
     {Known::plan, On::each_rank, check_metrics},
     {Known::plan, On::each_rank, check_on_nan},
     {Known::plan, On::each_rank, check_file_names},

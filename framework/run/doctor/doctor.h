@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ using Check = void(const PreparedRun& run, const Doubt& doubt);
 Check check_processes, check_ignored_weights, check_frozen_layers;
 Check check_missing_files, check_meaning_of_classes, check_weights, check_memory_limit, check_losses, check_class_names,
     check_class_counts, check_mirrors, check_same_files, check_image_sizes, check_results;
-Check check_metrics, check_on_nan, check_file_names, check_unused_settings, check_changed_data, check_class_weights;
+Check check_metrics, check_on_nan, check_file_names, check_unused_settings, check_changed_data, check_class_weights,
+    check_batches;
 Check check_seen_part, check_label_values;
 Check check_memory, check_unlike_images;
 
@@ -65,5 +67,16 @@ void look_at_label_values(const GraphBuild& build, std::uint64_t seed, std::uint
 void look_at_settings(const Pipeline& pipeline, const MainGraphSteps& main, std::uint64_t steps, const Doubt& doubt);
 // Initial weights that were added to the file after the run began. `begun`: the checkpoint's file.
 void look_at_ignored_weights(const Pipeline& pipeline, const Value& begun, const Doubt& doubt);
+
+struct TrainedBatches {
+  std::string graph;                  // for messages
+  std::uint32_t size = 0;             // samples per batch
+  std::uint32_t last = 0;             // size of an epoch's last batch if it is smaller, else 0
+  std::size_t replicas = 1;           // in all processes
+  std::span<const double> load = {};  // as for split()
+};
+// Throws Error(usage) if a layer would normalise by the mean and variance of one value per channel. That variance is 0: the
+// layer would output its shift for any input, and its running variance would approach 0.
+void require_variance(const Network& network, const CompileRequest& request, const TrainedBatches& batches);
 
 }  // namespace millrace

@@ -1,9 +1,8 @@
-#include "prepare/batch_statistics.h"
-
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
 #include "network/language_fixture.h"
+#include "run/doctor/doctor.h"
 
 namespace millrace {
 namespace {

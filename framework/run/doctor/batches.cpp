@@ -1,5 +1,4 @@
-#include "prepare/batch_statistics.h"
-
+// Training batches too small for statistics.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "millrace/backend/fusion.h"
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
+#include "run/doctor/doctor.h"
 
 namespace millrace {
 namespace {
@@ -54,6 +54,22 @@ void require_variance(const Network& network, const CompileRequest& request, con
   if (batches.last > 0 && fewest_together(batches.last, request, batches) == 1) {
     refuse(fmt::format("one sample by itself in the last batch of an epoch, of {}", batches.last),
            "leave that batch out, last = \"drop\", or take another size");
+  }
+}
+
+void check_batches(const PreparedRun& run, const Doubt&) {
+  for (const auto& build : run.builds) {
+    const BatchSpec& batch = build->data().batch;
+    if (!run.pipeline.network || !build->trains() || batch.size == 0) continue;
+    TrainedBatches batches{.graph = build->plan().name, .size = batch.size, .replicas = run.replicas.all()};
+    batches.load = run.replicas.load();
+    if (batch.last == BatchSpec::Last::keep)
+      batches.last = static_cast<std::uint32_t>(build->data().samples_per_epoch % batch.size);
+    try {
+      require_variance(*run.pipeline.network, run.replicas.request(), batches);
+    } catch (Error& error) {
+      throw error.in(place_of(*build->data().batcher, build->plan()));
+    }
   }
 }
 
