@@ -37,9 +37,7 @@ bool is_name_of_pairs(std::string_view name) {
   constexpr std::array<std::string_view, 13> kFolders{"images",     "image",   "imgs",        "img", "masks",
                                                       "mask",       "labels",  "label",       "gt",  "annotations",
                                                       "annotation", "targets", "ground_truth"};
-  return std::ranges::any_of(kFolders, [name](std::string_view folder) {
-    return std::ranges::equal(folder, name, [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b - 'A' + 'a' : b); });
-  });
+  return std::ranges::find(kFolders, lower_case(name)) != kFolders.end();
 }
 
 // Whether the graph trains with a loss of this kind.
