@@ -120,7 +120,7 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   if (found != options_.end()) return *found;
   if (const std::string meant = option_meant_by(name, options_); !meant.empty())
-    fail(ErrorKind::usage, "there is no option '{}': write {}; see {} --help", name, meant, program_);
+    fail(ErrorKind::usage, "unknown option '{}': write {}; see {} --help", name, meant, program_);
   std::vector<std::string> names = {"--help", "--version"};
   for (const Option& option : options_) names.push_back(option.name);
   auto near = nearest_name(name, names);
@@ -133,7 +133,7 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
     std::ranges::replace(key, '-', '_');
     advice = fmt::format("; a key of the file is changed by --set, as --set TABLE.{}=VALUE", key);
   }
-  fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, advice, program_);
+  fail(ErrorKind::usage, "unknown option '{}'{}; see {} --help", name, advice, program_);
 }
 
 ProgramText Arguments::told() const {

@@ -122,8 +122,8 @@ void add_data(Keys& keys, const Value& document) {
   const Value* const data = document.find("data");
   if (data == nullptr || data->find("holds") == nullptr) return;
   for (const auto& [key, text] : {std::pair("data.path", "a folder, a list, tar shards, or a URL of one of them"),
-                                  std::pair("data.train", "instead of `path`: what is trained on"),
-                                  std::pair("data.validate", "instead of `path`: what is held out")}) {
+                                  std::pair("data.train", "instead of `path`: the training data"),
+                                  std::pair("data.validate", "instead of `path`: the held-out data")}) {
     keys[key] = {key, "", text, {}};
   }
 }

@@ -90,7 +90,7 @@ int run(int count, const char* const* arguments) {
   }
   if (name.empty()) fail(ErrorKind::usage, "expected a verb: {}", fmt::join(names, ", "));
   const auto near = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no verb '{}'{}; see pipeline-data --help", name,
+  fail(ErrorKind::usage, "unknown verb '{}'{}; see pipeline-data --help", name,
        near ? fmt::format("; nearest is '{}'", *near) : "");
 }
 

@@ -36,7 +36,7 @@ std::string load_problem(const std::string& file) {
     load_all_plugins(registry);
     for (const std::string& reason : load_errors(registry)) {
       if (reason.find("is registered already") != std::string::npos)
-        return fmt::format("another plugin cannot be loaded beside it: {}", reason);
+        return fmt::format("another plugin cannot be loaded together with it: {}", reason);
     }
     return {};
   } catch (...) {
@@ -103,11 +103,11 @@ std::string answer(const Registry& registry, const conformance::Subject& subject
 void ask_all(const Registry& registry, const conformance::Subject& subject, double seconds, Verdicts& verdicts) {
   const std::string what = fmt::format("{} '{}'", subject.kind, subject.name);
   const std::vector<conformance::Check> checks = conformance::checks_of(subject.kind);
-  if (checks.empty()) verdicts.say(what, "conformance", Verdict::not_applicable, "no check is asked of this kind");
+  if (checks.empty()) verdicts.say(what, "conformance", Verdict::not_applicable, "this kind has no checks");
   bool stuck = false;
   for (const conformance::Check& check : checks) {
     if (stuck) {
-      verdicts.say(what, check.name, Verdict::not_applicable, "it is not asked, since a check before did not end");
+      verdicts.say(what, check.name, Verdict::not_applicable, "skipped, since an earlier check did not end");
       continue;
     }
     const Ended ended = run_apart([&] { return answer(registry, subject, check.name); }, seconds);

@@ -53,14 +53,14 @@ std::string write_new_file(const NewFile& asked, const Registry& registry) {
   const fs::path path = asked.path;
   std::error_code ignored;
   if (path.extension() != ".toml") fail(ErrorKind::usage, "--new: '{}' does not end in .toml", asked.path);
-  if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' is there already: name another file", asked.path);
+  if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' already exists: name another file", asked.path);
   if (!asked.sets.empty()) load_pipeline(asked.base, asked.sets, registry);  // throws if they are wrong
   Diagnostics errors;
   const std::optional<Value> base = read_document(asked.base_file, {}, errors);
   errors.throw_if_any();
   Value said = said_by(asked.sets);
   std::string text = fmt::format(
-      "#:schema {0}\n# `pipeline-inspect {1}` shows the graphs. A line without its # changes what the base file says.\n"
+      "#:schema {0}\n# `pipeline-inspect {1}` shows the graphs. Removing a line's # overrides the base file.\n"
       "extends = {2}\n",
       kSchema, asked.base, to_toml(Value(asked.base)));
   for (const Member& table : base->table()) {

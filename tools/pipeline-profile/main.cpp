@@ -120,7 +120,7 @@ NetworkModel network_of(const std::string& text) {
     const auto [key, value] =
         is_bandwidth ? std::pair(std::string("network"), std::string(part)) : split_setting("--network", part);
     if (!set_network(network, "--network", key, value))
-      fail(ErrorKind::usage, "--network: there is no '{}'; there is latency", key);
+      fail(ErrorKind::usage, "--network: unknown key '{}'; expected latency", key);
   }
   return network;
 }
@@ -177,7 +177,7 @@ void Experiments::answer(const ProfiledFile& what, const Registry& registry, con
   bool divides = false;
   for (const std::string& text : questions_) {  // before the work: they may be wrong
     const Question question = parse_question(text, facts);
-    if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+    if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: name a change, such as threads=4");
     divides = divides || divides_steps(question);
     if (const auto share = asked_share(question, facts)) shares.push_back(*share);
   }
@@ -235,7 +235,7 @@ void Experiments::tune(const ProfiledFile& what, const Registry& registry) const
   if (!out_.empty() && fs::path(out_).extension() != ".toml") {
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
-  if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
+  if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' already exists: name another file", out_);
   AskedFile file("--out", out_);
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
   fmt::print("{}", autotune_text(tuned));

@@ -90,12 +90,12 @@ std::string run_apart(int ranks, Leave leave, const std::function<std::string(Gr
   ::close(ends[1]);
   const std::string said = child < 0 ? std::string() : read_all(ends[0]);
   ::close(ends[0]);
-  if (child < 0) fail(ErrorKind::run, "a process that measures cannot be made: {}", std::strerror(errno));
+  if (child < 0) fail(ErrorKind::run, "cannot start a measuring process: {}", std::strerror(errno));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   if (said.starts_with(kResult)) return said.substr(1);
   if (said.size() > 2) throw Error(static_cast<ErrorKind>(said[1] - '0'), said.substr(2));
-  fail(ErrorKind::run, "the process that measures {} before it was done",
+  fail(ErrorKind::run, "the measuring process {} before it was done",
        WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status)) : std::string("ended"));
 }
 

@@ -175,7 +175,7 @@ void sort_runs(std::vector<RunRecord>& runs, const std::string& figure) {
   if (figure == "name") return std::ranges::stable_sort(runs, {}, &RunRecord::name), void();
   const std::string name = full_name(runs, figure);
   if (name.empty() && figure != "seconds" && figure != "step") {
-    fail(ErrorKind::usage, "--sort {}: no run has this figure; there are name, seconds, step, {}", figure,
+    fail(ErrorKind::usage, "--sort {}: no run has this metric; available: name, seconds, step, {}", figure,
          fmt::join(figure_names(runs), ", "));
   }
   const auto place = [&](const RunRecord& run) {

@@ -52,7 +52,7 @@ bool take_file_of_run(CommandLine& line) {
   if (folder.empty()) return false;
   if (!is_readable_file(fs::path(folder) / kPipeline)) {
     fail(ErrorKind::usage,
-         "{}: '{}' holds no {}, which the folder of a run has: name the pipeline's file too, or the folder of a run, such as "
+         "{}: '{}' has no {}, unlike the folder of a run: name the pipeline's file too, or the folder of a run, such as "
          "runs/NAME/latest",
          option, folder, kPipeline);
   }

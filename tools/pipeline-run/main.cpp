@@ -98,7 +98,7 @@ void choose_weights_of_run(CommandLine& line) {
                                   : "";
   if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
   if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
-    print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
+    print_to_stderr("warning: '{}' is from step {}, and the run has a checkpoint of step {}; --resume {} completes it\n",
                     file.string(), *last, newest, weights);
   }
   weights = (without_link(weights) / file.filename()).string();  // recorded by the run
@@ -110,7 +110,7 @@ Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) 
   const auto found = std::ranges::find(all, name, &ObserverPlan::name);
   if (found != all.end()) return found->table;
   const ObserverType* const type = registry.observers().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, skipped_clause(registry, name));
+  if (type == nullptr) fail(ErrorKind::usage, "unknown observer '{}'{}", name, skipped_clause(registry, name));
   const auto place = std::ranges::lower_bound(all, std::string_view(name), {}, &ObserverPlan::name);
   return all.insert(place, {.name = name, .type = type, .table = Value()})->table;
 }

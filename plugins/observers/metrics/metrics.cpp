@@ -159,7 +159,7 @@ class MetricsObserver final : public RunObserver {
     if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
     output_is_gone_ = true;
     if (errno == EPIPE) return std::clearerr(stdout);
-    if (control_ != nullptr) control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
+    if (control_ != nullptr) control_->warn(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
 
   const Params params_;

@@ -147,7 +147,7 @@ std::string basic_authorization(std::string_view user, std::string_view password
 }
 
 Json Client::call(const std::string& method, const std::string& path, const Json& body, web::Milliseconds patience) {
-  if (stop_.stop_requested()) fail(ErrorKind::storage, "'{}': there is no time left for it", path);
+  if (stop_.stop_requested()) fail(ErrorKind::storage, "'{}': no time is left", path);
   const std::string text = body.is_null() ? "" : body.dump();
   web::HttpRequest request;
   if (method != "GET") request.method = method;
@@ -163,7 +163,7 @@ Json Client::call(const std::string& method, const std::string& path, const Json
   if (reply.head.status == 404 && method == "GET") return nullptr;
   if (reply.head.status != 200) fail(ErrorKind::storage, "'{}': {}", request.url, refusal(reply));
   Json answer = Json::parse(reply.text.empty() ? "{}" : reply.text, nullptr, false);
-  if (!answer.is_object()) fail(ErrorKind::storage, "'{}': the answer is no JSON: {}", request.url, shown(reply.text));
+  if (!answer.is_object()) fail(ErrorKind::storage, "'{}': the response is not JSON: {}", request.url, shown(reply.text));
   return answer;
 }
 
@@ -326,7 +326,7 @@ class Sender {
       } catch (const std::exception& error) {
         failed_ = true;
         if (!stop.stop_requested() && !std::exchange(warned_, true)) {
-          warn_(fmt::format("{}; the run goes on, and metrics wait", error.what()));
+          warn_(fmt::format("{}; the run continues, and metrics are sent later", error.what()));
         }
       }
       const std::lock_guard lock(mutex_);
@@ -400,7 +400,7 @@ class Sender {
       is_kept_ = true;
     } catch (const Error& error) {
       if (std::exchange(warned_of_file_, true)) return;
-      warn_(fmt::format("{}; it is tried again, and until then a resumed run would begin another one at MLflow", error.what()));
+      warn_(fmt::format("{}; until a retry succeeds, resuming this run would begin a new one at MLflow", error.what()));
     }
   }
 
@@ -443,7 +443,7 @@ class MlflowObserver final : public RunObserver {
     }
     if (params_.uri.find('@') != std::string::npos) {
       fail(ErrorKind::usage,
-           "uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD");
+           "uri: must not contain a password: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD");
     }
   }
 

@@ -198,7 +198,7 @@ class PageObserver final : public RunObserver {
       file.write(kept_document(story_.with([](const Story& story) { return story.snapshot(); }), pictures.text()));
       file.commit();
     } catch (const Error& error) {
-      if (!has_ended_) control_->warn(fmt::format("the page of the run is not kept: {}", error.what()));
+      if (!has_ended_) control_->warn(fmt::format("cannot save the page of the run: {}", error.what()));
     }
   }
 

@@ -142,7 +142,7 @@ function showHead() {
   $("actions").hidden = !token || kept !== null || link === "gone" || state.end !== null;
   for (const button of $("actions").children) button.disabled = link !== "live";
   setText("footer", kept ? "A page that Millrace has kept of a run. It needs no network." :
-    token ? "" : "You may look at this run. To ask it for something, open the address that the run has printed.");
+    token ? "" : "You may look at this run. To ask it for something, open the address printed by the run.");
 }
 function notice(text, kind = "") {
   $("notice").hidden = text === "";

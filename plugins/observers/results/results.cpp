@@ -187,7 +187,7 @@ class ResultsObserver final : public RunObserver {
       write();
     } catch (const Error& error) {
       if (!told_.insert(name).second) return;
-      control_->warn(fmt::format("{} stays as it was until it can be written: {}", name, error.what()));
+      control_->warn(fmt::format("{} keeps its old content until it can be written: {}", name, error.what()));
     }
   }
 
@@ -204,7 +204,7 @@ class ResultsObserver final : public RunObserver {
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
     if (!std::exchange(told_of_moving_, true)) {
-      control_->warn(fmt::format("'{}' was moved away or removed: rows from here on are in a new file of this name", path));
+      control_->warn(fmt::format("'{}' was moved or removed: further rows are in a new file of this name", path));
     }
     write_all();
   }

@@ -122,7 +122,7 @@ void EventFile::sync() {
   flush();
   if (::fsync(file_) == 0) return;
   cause_ = errno;
-  tell("events may not outlive a loss of power");
+  tell("a power loss may lose events");
 }
 
 void EventFile::finish() {

@@ -190,7 +190,7 @@ class Builder {
         std::adjacent_find(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key == b.key; });
     if (twice == seen_.end()) return;
     fail(ErrorKind::data,
-         "sample '{}' is duplicated, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
+         "sample '{}' is duplicated, or its members are not adjacent: at byte {} and again at byte {}; pack the shard "
          "again, sorted by name (tar --sort=name)",
          shown(twice->key), twice->header, std::next(twice)->header);
   }
@@ -296,9 +296,8 @@ TarIndex IndexStore::open(const Shard& shard) const {
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
       shard.bytes);
   TarIndex index = build_index(window, key, settings_);
-  std::string why = shard.version.empty()
-                        ? fmt::format("'{}' has no version (ETag, Last-Modified) by which a change shows", shard.url)
-                        : "there is no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
+  std::string why = shard.version.empty() ? fmt::format("'{}' has no version (ETag, Last-Modified) that shows changes", shard.url)
+                                          : "no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
   for (const fs::path& path : paths) {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

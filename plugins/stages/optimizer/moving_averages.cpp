@@ -38,7 +38,7 @@ void AverageParams::describe_mean(ParamSet<Mean>& members) {
 void AverageParams::request(CompileRequest& request) const {
   if (lookahead.every > 0) request.copies.emplace_back(kSlow);
   if (ema.decay > 0 && average) {
-    fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
+    fail(ErrorKind::usage, "ema and average both provide the weights that are validated and saved: choose one");
   }
   if (ema.decay > 0 || average) {
     request.copies.emplace_back(kAverage);

@@ -119,7 +119,7 @@ void WriteBoundaries::describe(StageDescription<Params>& d) {
 void WriteBoundaries::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteBoundaries::WriteBoundaries(const Params& params, const DataContext& context) : params_(params), context_(context) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage compares its classes");
   const Shape& output = context.network->output();
   if (output.rank() != 3 || output[0] < 2 || output[0] > 255) {
     fail(ErrorKind::usage, "the network's output is {}: a map of classes has 2 to 255 channels, height and width",

@@ -129,8 +129,8 @@ void MpiGroup::start() {
   for (const int each : ranks_) {
     if (each >= 0) continue;
     fail(ErrorKind::usage,
-         "sums by MPI: MPI knows {} process{} and the run has {}: start all of them by one mpirun, or by srun "
-         "--mpi=pmix, or take communicator = \"auto\"",
+         "sums by MPI: MPI has {} process{} and the run has {}: start all of them with one mpirun, or with srun --mpi=pmix, or "
+         "set communicator = \"auto\"",
          size, size == 1 ? "" : "es", group_.size());
   }
   check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
