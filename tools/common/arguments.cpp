@@ -136,7 +136,7 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   fail(ErrorKind::usage, "unknown option '{}'{}; see {} --help", name, advice, program_);
 }
 
-ProgramText Arguments::told() const {
+ProgramText Arguments::program_text() const {
   ProgramText text{program_, usage_, text_, {}};
   for (const Option& option : options_) text.options.push_back({option.name, option.value_name, option.text});
   return text;
@@ -145,12 +145,12 @@ ProgramText Arguments::told() const {
 bool Arguments::answer(int count, const char* const* arguments) const {
   const std::string_view asked = count > 1 ? arguments[1] : "";
   if (asked == "--help=man") {
-    fmt::print("{}", manual_page(told()));
+    fmt::print("{}", manual_page(program_text()));
   } else if (asked == "--help=section") {
-    fmt::print("{}", manual_section(told()));
+    fmt::print("{}", manual_section(program_text()));
   } else if (asked == "--complete") {
-    ProgramText text = told();
-    text.options.push_back({"--help", "", "what the program is for, and its options"});
+    ProgramText text = program_text();
+    text.options.push_back({"--help", "", "purpose and options of the program"});
     fmt::print("{}", completions(text.options, names_, {arguments + 2, arguments + count}));
   } else {
     return false;

@@ -37,7 +37,7 @@ constexpr std::uint32_t kUsualBatch = 32, kMaxBatch = 1 << 20;
 
 constexpr const char* kOfAFile = "--dot, --svg, --parameters, --batch and --set";
 
-bool asks_of_a_file(const Options& options) {
+bool has_file_options(const Options& options) {
   return options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty();
 }
 
@@ -202,7 +202,7 @@ std::string inspect(const Options& options) {
   if (options.rest.empty()) {
     if (!options.made.empty()) fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
     if (options.keys) fail(ErrorKind::usage, "--keys needs a pipeline file, or the name of a base file");
-    if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
+    if (has_file_options(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
     return list_everything(registry);
   }
   const std::string what = file_of(options.rest[0]);
@@ -216,7 +216,7 @@ std::string inspect(const Options& options) {
   if (network) return inspect_network(*network, options, registry);
   if (options.rest.size() == 1 && !is_part(what, registry) && find_shipped(kBases, what, "."))
     return inspect_pipeline(what, options, registry);
-  if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network, found '{}'", kOfAFile, what);
+  if (has_file_options(options)) fail(ErrorKind::usage, "{} need a file or a network, found '{}'", kOfAFile, what);
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? inspect_devices(registry) : inspect_name(what, registry);
 }

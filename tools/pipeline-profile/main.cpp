@@ -220,8 +220,9 @@ void Experiments::scale(const ProfiledFile& what, const Registry& registry, cons
   const bool learned = !scaling.accuracies.empty();
   if (learned && !csv_.empty()) {
     const fs::path path(csv_);
-    const fs::path beside = path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string());
-    AskedFile("--csv", beside.string()).write(accuracy_csv(scaling.accuracies));
+    const fs::path accuracy_path =
+        path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string());
+    AskedFile("--csv", accuracy_path.string()).write(accuracy_csv(scaling.accuracies));
   }
   if (pictures.empty()) return;
   const std::string title = fmt::format("{} on {} {}", fs::path(what.file).stem().string(), question.replicas.back(),
@@ -283,9 +284,9 @@ class Watch final : public RunObserver {
   explicit Watch(bool only_data) : only_data_(only_data) {}
 
   void telemetry(const TelemetryEvent& event) override {
-    TelemetryEvent told = event;
-    if (only_data_) told.devices.clear();  // they are not involved
-    builder.add(told, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+    TelemetryEvent known = event;
+    if (only_data_) known.devices.clear();  // they are not involved
+    builder.add(known, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   }
   ProfileBuilder builder;
 

@@ -459,7 +459,7 @@ int run(CommandLine& line) {
   std::shared_ptr<Trial> trial;
   Pipeline pipeline;
   try {
-    if (!line.says_file.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.says_file, line.file);
+    if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
     if (!line.predict.empty()) {

@@ -409,8 +409,8 @@ class Prediction {
     table.set("loss", escaped(recipe_.measure));
     tables.set(forward, std::move(table));
     const std::string sink = comparison_of(recipe_, registry_);
-    const Value* const said = recipe_.sinks.find(sink);
-    Value evaluation = said != nullptr ? escaped(*said) : Value();
+    const Value* const given = recipe_.sinks.find(sink);
+    Value evaluation = given != nullptr ? escaped(*given) : Value();
     if (const Value* const names = names_of(network); names != nullptr && recipe_.output == "numbers") {
       evaluation.set("columns", escaped(*names));
     }
@@ -431,8 +431,8 @@ class Prediction {
   }
 
   Value sink_table(const Sink& sink, const Network& network) const {
-    const Value* said = recipe_.sinks.find(sink.type);
-    Value table = said != nullptr && said->kind() == Value::Kind::table ? escaped(*said) : Value();
+    const Value* given = recipe_.sinks.find(sink.type);
+    Value table = given != nullptr && given->kind() == Value::Kind::table ? escaped(*given) : Value();
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
     if (sink.type == "write_features") {
@@ -527,8 +527,8 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Predic
 // The list columns with the numbers.
 void require_names_of_numbers(const PredictRequest& request, const InferenceRecipe& recipe) {
   constexpr std::string_view kKey = "predict.read.numbers=";
-  const bool are_said = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });
-  if (request.labels.empty() || recipe.output != "numbers" || are_said || names_of_numbers(recipe) != nullptr) return;
+  const bool are_given = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });
+  if (request.labels.empty() || recipe.output != "numbers" || are_given || names_of_numbers(recipe) != nullptr) return;
   fail(ErrorKind::usage,
        "--labels: '{}' does not name the columns of its numbers: name them, as --set 'predict.read.numbers=[\"age\"]' does",
        request.weights);

@@ -176,7 +176,7 @@ class Server::Loop {
   Text state_;                      // made when `state_change_` was the next change, at `state_time_`
   std::uint64_t state_change_ = 0;
   Clock::time_point state_time_;
-  Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
+  Clock::time_point sent_ = Clock::now(), changed_ = Clock::now();
   bool ended_ = false;  // no more changes follow
   std::atomic<bool> closing_{false};
   std::thread thread_;  // last: it uses all of the above
@@ -276,11 +276,11 @@ void Server::Loop::serve() {
     wait();
     if (!until && closing_) {
       until = Clock::now() + kGoodbye;
-      told_ = Clock::time_point();
+      sent_ = Clock::time_point();
       tell_changes();
       append(event("end", "{}"));
       ended_ = true;
-    } else if (!until && Clock::now() - told_ >= kChangePeriod) {
+    } else if (!until && Clock::now() - sent_ >= kChangePeriod) {
       tell_changes();
     }
     wake_listeners();
@@ -320,7 +320,7 @@ void Server::Loop::leave() {
 
 // Waits for a request, the next change or close().
 void Server::Loop::wait() {
-  const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(told_ + kChangePeriod - Clock::now()).count();
+  const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(sent_ + kChangePeriod - Clock::now()).count();
   auto patience = listeners_.empty() ? 1000 : std::max<std::int64_t>(due + 1, 0);
   MHD_UNSIGNED_LONG_LONG next = 0;
   if (MHD_get_timeout(daemon_, &next) == MHD_YES) patience = std::min(patience, static_cast<std::int64_t>(next));
@@ -330,12 +330,12 @@ void Server::Loop::wait() {
 }
 
 void Server::Loop::tell_changes() {
-  told_ = Clock::now();
+  sent_ = Clock::now();
   if (listeners_.empty()) return;
   const std::string changes = source_.changes();
   if (changes != "{}") {
     append(event("change", changes));
-  } else if (told_ - changed_ >= kSignOfLife) {
+  } else if (sent_ - changed_ >= kSignOfLife) {
     append(event("alive", "0"));
   }
 }

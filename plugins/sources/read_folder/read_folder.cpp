@@ -60,7 +60,7 @@ class Lister {
     const bool image = options_.extensions.match(object.name);
     if (by_folder()) enter(object.name, image);
     if (!image) return leave_out(object);
-    if (!image_beside_.empty()) return;
+    if (!stray_image_.empty()) return;
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
@@ -72,15 +72,15 @@ class Lister {
 
   ImageListing finish() {
     leave_folder();
-    if (!image_beside_.empty()) fail_with_image_beside();
+    if (!stray_image_.empty()) fail_with_stray_image();
     if (!unknown_.empty()) fail_with_unknown();
     const std::string& root = options_.root;
-    if (by_folder() && class_folders_ == 0 && !beside_.empty()) {
-      const std::string remedy = remedy_for(beside_);
+    if (by_folder() && class_folders_ == 0 && !stray_file_.empty()) {
+      const std::string remedy = remedy_for(stray_file_);
       fail(
           ErrorKind::data,
           "folder '{}' has no class folders, but {} file{} such as '{}'{}; expected one folder for each class, with images in it",
-          root, files_beside_, files_beside_ == 1 ? "" : "s", line_text(beside_), remedy.empty() ? "" : ", " + remedy);
+          root, stray_files_, stray_files_ == 1 ? "" : "s", line_text(stray_file_), remedy.empty() ? "" : ", " + remedy);
     }
     if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
@@ -116,17 +116,17 @@ class Lister {
          listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` selects others");
   }
 
-  [[noreturn]] void fail_with_image_beside() const {
+  [[noreturn]] void fail_with_stray_image() const {
     const std::string remedy =
         "set `label` to the part of a path that names the class; labels = \"none\" reads images without classes";
     if (class_folders_ > 0) {
       fail(ErrorKind::data, "image '{}' is next to the class folders: move it into the folder of its class, or {}",
-           line_text(join_url(options_.root, image_beside_)), remedy);
+           line_text(join_url(options_.root, stray_image_)), remedy);
     }
     fail(ErrorKind::data,
          "'{0}' has images, such as '{1}', but no class folders, so they have no labels: pipeline-run --predict '{0}' --weights "
          "RUN_FOLDER predicts their classes. Or {2}",
-         options_.root, line_text(image_beside_), remedy);
+         options_.root, line_text(stray_image_), remedy);
   }
 
   // Reports all at once, so that one fix suffices.
@@ -151,9 +151,9 @@ class Lister {
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
     if (slash == name.npos) {
-      const bool says_more = beside_.empty() || (remedy_for(beside_).empty() && !remedy_for(name).empty());
-      if (!image && ++files_beside_ > 0 && says_more) beside_ = name;
-      if (image && image_beside_.empty()) image_beside_ = name;
+      const bool has_better_remedy = stray_file_.empty() || (remedy_for(stray_file_).empty() && !remedy_for(name).empty());
+      if (!image && ++stray_files_ > 0 && has_better_remedy) stray_file_ = name;
+      if (image && stray_image_.empty()) stray_image_ = name;
       return;
     }
     if (name.compare(0, slash, folder_) != 0) {  // files of a folder are consecutive
@@ -208,10 +208,10 @@ class Lister {
   ImageListing listing_;
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
   bool has_images_ = false, has_folders_ = false;  // images in the class folder, and in folders below
-  std::size_t class_folders_ = 0, files_beside_ = 0;
+  std::size_t class_folders_ = 0, stray_files_ = 0;
   std::vector<std::string> unknown_;               // class folders that are not among the given classes
-  std::string image_beside_;                       // the first image next to class folders
-  std::string beside_;                             // the most telling one of the files next to class folders
+  std::string stray_image_;                        // the first image next to class folders
+  std::string stray_file_;                         // the most telling one of the files next to class folders
   std::map<std::int32_t, std::string> folder_of_;  // by class: names may be equal as text though their bytes differ
   std::int32_t number_ = -1;
 };

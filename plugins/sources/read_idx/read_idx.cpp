@@ -111,7 +111,7 @@ void ReadIdx::open() {
   header_bytes_ = header.bytes();
   shape_ = {static_cast<std::int32_t>(extents[1]), static_cast<std::int32_t>(extents[2]),
             extents.size() == 4 ? static_cast<std::int32_t>(extents[3]) : 1};
-  read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_labels_beside() : find_file("labels-idx1"));
+  read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_adjacent_labels() : find_file("labels-idx1"));
   if (labels_.size() != extents[0])
     fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
   first_bytes_ = hash_of_first_bytes(object.bytes);
@@ -155,7 +155,7 @@ std::string ReadIdx::find_file(const std::string& kind) const {
   return join_url(path_, found);
 }
 
-std::string ReadIdx::find_labels_beside() const {
+std::string ReadIdx::find_adjacent_labels() const {
   const std::size_t slash = path_.rfind('/') + 1;  // npos + 1 is 0
   const std::size_t images = path_.find("images", slash), idx = path_.find("idx3", slash);
   if (images == path_.npos || idx == path_.npos) fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'", path_);

@@ -34,7 +34,7 @@ bool is_part(const std::string& value) {
   return part_name(word) || word == "true" || word == "false" || word.find_first_not_of(kDigits) == word.npos;
 }
 
-bool tells_parts(std::string_view text, const TableFormat& format, const std::string& name, const std::string& column) {
+bool names_parts(std::string_view text, const TableFormat& format, const std::string& name, const std::string& column) {
   constexpr std::size_t kMaxParts = 20;
   std::set<std::string> values;
   try {
@@ -52,7 +52,7 @@ std::string part_column(std::string_view text, const TableFormat& format, const 
                         const std::vector<std::string>& columns, const std::vector<std::string>& used) {
   for (const std::string& column : columns) {
     if (!is_named_after_parts(column) || std::ranges::find(used, column) != used.end()) continue;
-    if (tells_parts(text, format, name, column)) return column;
+    if (names_parts(text, format, name, column)) return column;
   }
   return {};
 }

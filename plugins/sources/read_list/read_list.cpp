@@ -48,12 +48,12 @@ class Measurer {
         remote.push_back(row);
       }
     }
-    const std::span<const std::uint32_t> asked(local);
-    const std::span<const std::uint32_t> first = asked.first(std::min(asked.size(), kManyEnough));
-    ask(first);
+    const std::span<const std::uint32_t> local_rows(local);
+    const std::span<const std::uint32_t> first = local_rows.first(std::min(local_rows.size(), kManyEnough));
+    stat_files(first);
     if (measure_.missing.size() == kManyEnough && first.back() + 1 == kManyEnough) fail_without_any();
-    ask(asked.subspan(first.size()));
-    const bool is_listed = remote.empty() || look_up(remote);
+    stat_files(local_rows.subspan(first.size()));
+    const bool is_listed = remote.empty() || find_in_listing(remote);
     if (!is_listed || local.size() + remote.size() < list_.paths.size()) measure_.fingerprint = 0;
     if (measure_.missing.size() == list_.paths.size()) fail_without_any();
     std::ranges::sort(measure_.missing);
@@ -75,7 +75,7 @@ class Measurer {
   }
 
   // Checks each file on its own, on threads; results are used in the order of the rows.
-  void ask(std::span<const std::uint32_t> rows) {
+  void stat_files(std::span<const std::uint32_t> rows) {
     constexpr std::size_t kTogether = 64;
     std::vector<Answer> answers(rows.size());
     on_threads((rows.size() + kTogether - 1) / kTogether, kAskingThreads, [&](std::size_t part) {
@@ -112,7 +112,7 @@ class Measurer {
     } catch (const Error& error) {
       measure_.first_missing = in_list(error, row).what();
     }
-    look_beside(row, url);
+    find_hint(row, url);
     if (!hint_.empty()) measure_.first_missing += "; " + hint_;
   }
 
@@ -123,7 +123,7 @@ class Measurer {
   }
 
   // Looks for the file that a list names without its ending, or with another system's path separators.
-  void look_beside(std::uint32_t row, const std::string& url) {
+  void find_hint(std::uint32_t row, const std::string& url) {
     const auto is_there = [&](const std::string& other) {
       try {
         storage_of(registry_, other).stat(other);
@@ -154,12 +154,12 @@ class Measurer {
     const std::string stem = name_.substr(0, name_.rfind('.'));  // Kaggle's train.csv names the files in train/
     if (const std::string below = join_url(stem, path); hint_.empty() && !is_absolute(path) && is_there(below))
       hint_ = fmt::format("'{}' exists: root = \"{}\"", line_text(below), line_text(stem));
-    if (hint_.empty() && url_scheme(url) == "file") look_for_equal(url);
+    if (hint_.empty() && url_scheme(url) == "file") find_equal_name(url);
     if (hint_.empty() && !is_utf8(path)) hint_ = "the list is not UTF-8: encoding = \"cp1252\" reads lists from Windows";
   }
 
   // Looks for a file whose name looks the same but differs in case or in the Unicode form of accents.
-  void look_for_equal(const std::string& url) {
+  void find_equal_name(const std::string& url) {
     namespace fs = std::filesystem;
     std::error_code error;
     const fs::path wanted = url;
@@ -177,7 +177,7 @@ class Measurer {
 
   // Walks through the rows, sorted by path, and the sorted listing in parallel. Returns false if the storage cannot list folders,
   // as with a web server; the files are then accepted unchecked.
-  bool look_up(const Rows& rows) {
+  bool find_in_listing(const Rows& rows) {
     std::vector<std::string> paths;
     for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
     std::vector<std::size_t> order(rows.size());
@@ -197,7 +197,7 @@ class Measurer {
       return false;
     }
     for (; next != order.end(); ++next) missing.push_back(rows[*next]);
-    ask(missing);
+    stat_files(missing);
     return true;
   }
 

@@ -192,7 +192,8 @@ char separator_of(std::string_view text, char usual, const TableFormat& format, 
 
 std::vector<std::string> read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
                                       const std::vector<std::string>& wanted, const OnRow& row) {
-  const char said = take_separator_line(text), separator = said != 0 ? said : separator_of(text, usual, format, wanted);
+  const char declared = take_separator_line(text),
+             separator = declared != 0 ? declared : separator_of(text, usual, format, wanted);
   CsvReader reader(text, separator, name);
   std::vector<CsvReader::Field> fields;
   std::vector<std::string> header = format.header;

@@ -231,7 +231,7 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
   ByStem of_images = by_stem(image_files, images.url), of_targets;
   if (targets) {
     of_targets = by_stem(target_files, targets->url);
-    if (rule.finds_suffixes && !any_pairs(of_images, of_targets)) {
+    if (rule.detects_suffixes && !any_pairs(of_images, of_targets)) {
       const Suffixes found = find_suffixes(image_files, target_files);
       pairs.assumed = assumed_text(found, targets->suffix);
       of_images = by_stem(without(image_files, found.image), images.url);

@@ -40,7 +40,7 @@ struct PairingRule {
   Extensions extensions;
   std::vector<std::string> leave_out;  // patterns of paths below both folders
   bool by_name = false;                // only names match, whatever folder files lie in
-  bool finds_suffixes = true;          // used if no name pairs as written
+  bool detects_suffixes = true;        // used if no name pairs as written
   std::set<std::string> listed;        // names, without suffix and extension; empty: all
 };
 

@@ -121,7 +121,7 @@ class Builder {
     for (Waiting& each : waiting_) {
       if (has_image && each.is_word) continue;
       const bool parted = each.reason == PassedOver::dots && has_label && !has_image;
-      PassedOver::Members& members = passed_over_.members[parted ? PassedOver::beside_label : each.reason];
+      PassedOver::Members& members = passed_over_.members[parted ? PassedOver::unlabelled_dots : each.reason];
       if (members.count++ == 0) members.example = std::move(each.name);
     }
     waiting_.clear();
@@ -175,8 +175,8 @@ class Builder {
     const auto content = shard_.at(member.offset, static_cast<std::size_t>(member.bytes));
     if (role == Role::label) sample_.label = label_of_text({reinterpret_cast<const char*>(content.data()), content.size()});
     if (role == Role::json && !settings_.label.empty()) sample_.label = label_of_json(content, settings_.label);
-    const bool says_class = role == Role::label || !settings_.label.empty();
-    if (says_class && sample_.label.kind == Label::Kind::unreadable) {
+    const bool names_class = role == Role::label || !settings_.label.empty();
+    if (names_class && sample_.label.kind == Label::Kind::unreadable) {
       PassedOver::Members& members = passed_over_.members[PassedOver::labels];
       if (members.count++ == 0) members.example = fmt::format("'{}' has {}", shown(member.name), sample_.label.name);
     }

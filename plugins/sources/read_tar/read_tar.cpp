@@ -210,7 +210,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
   }
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
-  for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
+  for (const ShardPath& path : paths_) storage_for(site, key, std::string(searched_folder(path)));
   // target() is called before open().
   if (params.target == "classes") {
     LeftOut ignored;
@@ -240,7 +240,7 @@ void ReadTar::open() {
                               &others = passed_over.members[PassedOver::other_images];
     left_out.add({"image whose name has a dot before its ending", "images whose names have a dot before their ending"},
                  dots.example, dots.count);
-    const PassedOver::Members& parted = passed_over.members[PassedOver::beside_label];
+    const PassedOver::Members& parted = passed_over.members[PassedOver::unlabelled_dots];
     left_out.add({"image whose name is longer than its label's; both need the same name (a.jpg and a.cls)",
                   "images whose names are longer than their labels'; both need the same name (a.jpg and a.cls)"},
                  parted.example, parted.count);

@@ -85,7 +85,7 @@ class Finder {
 
  private:
   void add_matching(const ShardPath& path) {
-    const std::string folder(where_to_look(path)), &text = path.text;
+    const std::string folder(searched_folder(path)), &text = path.text;
     const std::string form = text.starts_with(folder + "/") ? text.substr(folder.size() + 1) : text.substr(folder == "/" ? 1 : 0);
     const std::size_t before = shards_.size();
     add_objects(folder, [&](const std::string& name) { return fnmatch(form.c_str(), name.c_str(), FNM_PATHNAME) == 0; });
@@ -169,7 +169,7 @@ std::string missing_numbers(const std::vector<Shard>& shards) {
   return {};
 }
 
-std::string_view where_to_look(const ShardPath& path) {
+std::string_view searched_folder(const ShardPath& path) {
   const std::string_view text = path.text;
   const std::size_t pattern = text.find_first_of(kWild, path.literal);
   if (pattern == text.npos) return text;

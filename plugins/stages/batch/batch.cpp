@@ -101,12 +101,12 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
           "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled), smaller, or filled "
-          "with the epoch's first samples; auto: drop, or keep in graphs besides the main one and for metrics or predictions "
+          "with the epoch's first samples; auto: drop, or keep in other graphs than the main one and for metrics or predictions "
           "without training");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in graphs besides the main one and for "
+          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in other graphs than the main one and for "
           "metrics or predictions without training");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)

@@ -148,8 +148,8 @@ void PngDecoder::Reading::give_up(const char* reason) {
 // image it is an ordinary value.
 void PngDecoder::Reading::judge(const char* warning) {
   const std::string_view text(warning);
-  const bool tells_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
-  if (text.starts_with("IHDR") || tells_colours) {
+  const bool defines_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
+  if (text.starts_with("IHDR") || defines_colours) {
     if (!decoder->limits_.allow_warnings) give_up(warning);
   }
   if (!text.starts_with("IDAT")) return;

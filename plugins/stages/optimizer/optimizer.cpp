@@ -106,7 +106,7 @@ class Search {
     }
   }
 
-  std::vector<std::string> take() { return std::move(said_); }
+  std::vector<std::string> take() { return std::move(texts_); }
 
  private:
   std::uint64_t steps() const { return context_.last_step; }  // up to the end
@@ -123,12 +123,12 @@ class Search {
 
   template <class... Args>
   void say(fmt::format_string<Args...> format, const Args&... args) {
-    said_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
+    texts_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
   }
 
   const OptimizerStage::Params& params_;
   const StepContext& context_;
-  std::vector<std::string> said_;
+  std::vector<std::string> texts_;
 };
 
 // A sentence for each. These are not errors: the run may be a short trial of a long recipe, or have frozen layers. `groups`: null
@@ -267,13 +267,13 @@ OptimizerStage::OptimizerStage(const Params& params, const StepContext& context)
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
   if (!context.run || context.first_replica + context.replica != 0) return;
-  const std::string rate_said = doubtful_rate(optimizer_name(params_, context_), *schedule_, context_.last_step);
-  const std::string decay_said = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
-  for (const std::string& said : {rate_said, decay_said}) {
-    if (!said.empty()) context_.run->warn(context_.place() + ": " + said);
+  const std::string rate_doubt = doubtful_rate(optimizer_name(params_, context_), *schedule_, context_.last_step);
+  const std::string decay_doubt = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
+  for (const std::string& text : {rate_doubt, decay_doubt}) {
+    if (!text.empty()) context_.run->warn(context_.place() + ": " + text);
   }
-  for (const std::string& said : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
-    context.run->warn(context_.place() + ": " + said);
+  for (const std::string& text : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
+    context.run->warn(context_.place() + ": " + text);
   }
 }
 

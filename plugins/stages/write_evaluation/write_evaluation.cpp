@@ -214,7 +214,7 @@ void WriteEvaluation::finish() {
   join();
   const std::vector<ClassMatrix::Cell> cells = counts_.cells();
   const ClassMatrix matrix(classes_, cells);
-  look_for_one_class(matrix);
+  warn_of_one_class(matrix);
   report_figures(context_, figures(matrix));
   if (!folder_.empty()) {
     OutputFiles files(context_);
@@ -226,7 +226,7 @@ void WriteEvaluation::finish() {
 }
 
 // During training the run checks each pass itself.
-void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
+void WriteEvaluation::warn_of_one_class(const ClassMatrix& matrix) {
   constexpr double kLeast = 3;
   const std::size_t only = matrix.only_predicted();
   if (context_.is_beside_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;

@@ -64,7 +64,7 @@ class Patience {
     if (++polls_ < kWithoutPause) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  bool is_time_to_look() const { return polls_ % 64 == 0; }
+  bool is_time_to_check() const { return polls_ % 64 == 0; }
 
  private:
   static constexpr int kWithoutPause = 2000;
@@ -178,7 +178,7 @@ void MpiGroup::send(int to, std::uint32_t channel, std::span<const std::byte> by
 void MpiGroup::await(const std::function<bool()>& is_done) {
   Patience patience;
   while (!is_done()) {
-    if (patience.is_time_to_look()) watch_.require_all();
+    if (patience.is_time_to_check()) watch_.require_all();
     patience.wait();
   }
 }
