@@ -335,7 +335,7 @@ class PartsOfData : public testing::Test {
 
   const TemporaryFolder folder_;
   const std::string warning_ = "warning: the data of [validate] are not included, 5 samples (path = \"" + folder_ / "set/val" +
-                               "\"); --graph validate takes it\n";
+                               "\"); --graph validate selects them\n";
 };
 
 TEST_F(PartsOfData, AreAllChecked) {

@@ -197,7 +197,7 @@ TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
   EXPECT_EQ(written[1].at("step"), 12);
   const Outcome without = asked({ask, "checkpoint.every=never"});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_NE(without.err.find("observer asker asked for checkpoint, which was refused: the run writes no checkpoints\n"),
+  EXPECT_NE(without.err.find("observer asker requested checkpoint, which was refused: the run writes no checkpoints\n"),
             std::string::npos)
       << without.err;
 }

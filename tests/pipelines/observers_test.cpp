@@ -319,7 +319,7 @@ TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   EXPECT_EQ(read_safetensors(file.string()).tensors.size(),
             read_safetensors((run_in(folder / "runs") / "weights.safetensors").string()).tensors.size());
   const Outcome nowhere = quickstart("", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
-  EXPECT_NE(nowhere.err.find("observer asker asked for save, which was refused: the run has no folder\n"), std::string::npos)
+  EXPECT_NE(nowhere.err.find("observer asker requested save, which was refused: the run has no folder\n"), std::string::npos)
       << nowhere.err;
 }
 

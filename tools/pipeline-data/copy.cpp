@@ -52,7 +52,7 @@ Listing list(const Folder& folder) {
   return listing;
 }
 
-// Objects from an earlier copy; empty if there is no folder yet.
+// Objects from an earlier copy; empty without the folder.
 Objects objects_there(const Folder& folder) {
   try {
     return list(folder).objects;

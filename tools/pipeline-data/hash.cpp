@@ -66,7 +66,7 @@ std::string known_text(const std::string& sum, const Storage::Object& object) {
   return fmt::format("{} {} {:016x}", sum, object.bytes, hash_text(object.version));
 }
 
-// The stored sums of a folder; "" if there is no place for them.
+// The stored sums of a folder; "" without a place for them.
 fs::path file_of_known(const std::string& url) {
   const fs::path folder = cache_folder("manifests");
   const bool is_remote = url.find("://") != std::string::npos;

@@ -166,7 +166,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
   const auto nearest = types.nearest(name);
-  fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+  fail(ErrorKind::usage, "unknown {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
 // Words that select a kind: "optimizer adamw".

@@ -174,7 +174,7 @@ const StagePlan& only_stage(const GraphPlan& graph, const char* option, const ch
 }
 
 // The equivalent values for --set: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
-// Error(usage) for an invalid value, and if there is no such stage or more than one.
+// Error(usage) for an invalid value, and unless there is one such stage.
 std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPlan& graph) {
   std::vector<std::string> overrides;
   if (!options.epochs.empty()) {

@@ -140,7 +140,8 @@ TEST_F(ReadCifarTest, AFileThatIsReplacedWhileItIsReadEndsTheRun) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_NE(error.message().find("the label of the record at byte 3073 was 9, and is 4"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("the label of the record at byte 3073 was 9, and now is 4"), std::string::npos)
+        << error.message();
   }
 }
 

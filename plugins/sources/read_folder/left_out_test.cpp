@@ -69,7 +69,7 @@ TEST_F(ReadFolderTest, MasksBesideTheirPhotographsAreWarnedAbout) {
   EXPECT_EQ(warnings_.warnings(),
             std::vector<std::string>{
                 fmt::format("'{0}' has 3 files named like masks of other photographs, such as 'benign/1 (1)_mask.png', which are "
-                            "read as photographs: leave_out = {1} skips them; with data.path, --set 'data.leave_out={1}'",
+                            "read as photographs: leave_out = {1} skips them; with data.path, --set 'data.leave_out={1}' does",
                             given.path, names)});
   given.leave_out = {"*_Mask.*", "*_mask.*", "*_mask_?.*"};
   EXPECT_EQ(opened(given)->size(), 4U) << "a folder of such a name stays";

@@ -104,8 +104,7 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
-  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, classes = [\"10115\", \"80331\"] says so"),
-            std::string::npos);
+  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, set classes = [\"10115\", \"80331\"]"), std::string::npos);
 }
 
 // The square of a price in cents, as a loss, and its effect on weights.

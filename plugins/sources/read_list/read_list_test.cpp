@@ -204,11 +204,10 @@ TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
   params.classes = {"cat", "dog"};
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': '2' is not among the 2 `classes`");
   params = list("file_name,label\n1.jpg,-1\n");
-  EXPECT_EQ(
-      error_of(params).message(),
-      params.path +
-          ":2:7: column 'label': -1 is not a class number, which begin at 0. If it is a class, "
-          "classes = [\"-1\"], or with data.path --set 'data.classes=[\"-1\"]'; if it marks a missing label, remove such lines");
+  EXPECT_EQ(error_of(params).message(), params.path +
+                                            ":2:7: column 'label': -1 is not a class number, which begin at 0. If it is a class, "
+                                            "set classes = [\"-1\"], or with data.path --set 'data.classes=[\"-1\"]'; if it "
+                                            "marks a missing label, remove such lines");
   params = list("file_name,label\n1.jpg,\n");
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label' is empty: expected a class");
   params = list("file_name,label\n1.jpg,2000000\n");

@@ -216,7 +216,7 @@ void match(const ByStem& of_images, ByStem& of_targets, const PairingFolder& ima
 // An image and its partner have the same path below their folders, except for suffix, extension and `folder`. If no image has a
 // partner, no suffix is given, and all names of a folder share an ending such as "_leftImg8bit", it becomes the suffix. In one
 // folder without suffixes, x.jpg is the image and x.png its target. Files that are not listed are ignored. Throws ErrorKind::data
-// if there is no image, or if two files of one folder differ only in the extension.
+// without an image, or if two files of one folder differ only in the extension.
 Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule) {
   Pairing pairs;
   const bool is_one_folder = targets && targets->url == images.url;

@@ -133,7 +133,7 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
   PairingRule rule_;
-  Storage* list_storage_ = nullptr;  // null if there is no list
+  Storage* list_storage_ = nullptr;  // null without a list
   std::string list_;
   bool skip_unpaired_;
   std::string image_root_, target_root_;  // end with '/'

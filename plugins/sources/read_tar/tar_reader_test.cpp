@@ -128,7 +128,7 @@ TEST(TarReader, RefusesSizesThatAreNone) {
     TarWriter tar;
     tar.file("first", "1").file("a", "123");
     std::memcpy(tar.header() + 124, size.data(), 12);
-    EXPECT_EQ(files(tar.seal().end().bytes()), (Names{"first@512+1", "the size of member 'a' at byte 1024 is no number"}));
+    EXPECT_EQ(files(tar.seal().end().bytes()), (Names{"first@512+1", "the size of member 'a' at byte 1024 is not a number"}));
   }
 }
 
