@@ -146,11 +146,11 @@ SizedNetwork at_size(const InferenceRecipe& recipe, const ImageShape& shape) {
   SizedNetwork sized{recipe.document, recipe.network};
   Value* const input = sized.document.find("input");
   for (const auto& [key, extent] : {std::pair{"height", shape.height}, {"width", shape.width}}) {
-    const Value* const said = input != nullptr ? input->find(key) : nullptr;
-    const bool refers = said != nullptr && said->kind() == Value::Kind::text && said->text().starts_with("${") &&
-                        said->text().find('}') == said->text().size() - 1;
+    const Value* const given = input != nullptr ? input->find(key) : nullptr;
+    const bool refers = given != nullptr && given->kind() == Value::Kind::text && given->text().starts_with("${") &&
+                        given->text().find('}') == given->text().size() - 1;
     if (refers)
-      sized.variables.set(said->text().substr(2, said->text().size() - 3), Value(extent));
+      sized.variables.set(given->text().substr(2, given->text().size() - 3), Value(extent));
     else if (input != nullptr)
       input->set(key, Value(extent));
   }
@@ -161,8 +161,9 @@ void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Re
   SizeCheck check(recipe, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
   if (!problem) return;
-  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Cut or resize such images", images.first,
-       size_text(images.shape.height, images.shape.width), *problem, check.advice(images.shape.height, images.shape.width));
+  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Crop or resize such images",
+       images.first, size_text(images.shape.height, images.shape.width), *problem,
+       check.advice(images.shape.height, images.shape.width));
 }
 
 }  // namespace millrace

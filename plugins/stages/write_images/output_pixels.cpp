@@ -19,7 +19,7 @@ std::uint8_t pixel_of(float value) {
 }  // namespace
 
 OutputPixels::OutputPixels(const StageSite& site, bool normalised) {
-  if (site.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
+  if (site.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes its result");
   const Network& network = *site.network;
   const Shape& output = network.output();
   if (output.rank() != 3 || (output[0] != 1 && output[0] != 3)) {
