@@ -110,7 +110,7 @@ Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) 
   const auto found = std::ranges::find(all, name, &ObserverPlan::name);
   if (found != all.end()) return found->table;
   const ObserverType* const type = registry.observers().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, skipped_clause(registry, name));
+  if (type == nullptr) fail(ErrorKind::usage, "unknown observer '{}'{}", name, skipped_clause(registry, name));
   const auto place = std::ranges::lower_bound(all, std::string_view(name), {}, &ObserverPlan::name);
   return all.insert(place, {.name = name, .type = type, .table = Value()})->table;
 }

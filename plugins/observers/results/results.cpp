@@ -204,7 +204,7 @@ class ResultsObserver final : public RunObserver {
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
     if (!std::exchange(told_of_moving_, true)) {
-      control_->warn(fmt::format("'{}' was moved away or removed: rows from here on are in a new file of this name", path));
+      control_->warn(fmt::format("'{}' was moved or removed: rows from here on are in a new file of this name", path));
     }
     write_all();
   }

@@ -44,7 +44,7 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   folder_.write("empty/metadata.jsonl", "");
   std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // this was meant rather than the other
   EXPECT_EQ(error_of(params).message(),
-            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which leads nowhere", params.path));
+            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which does not exist", params.path));
 }
 
 TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
