@@ -175,7 +175,7 @@ class NetworkReader {
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
     if (plan_.params.weights.file.empty())
-      errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
+      errors_.add(at, "[network] has 'sha256' but no 'weights' to check: name them, or leave it out");
   }
 
   // Reads the keys common to all networks, and returns the others: the network's variables.
@@ -211,7 +211,7 @@ class NetworkReader {
         std::string clause = nearest_clause(pattern.text(), names);
         const Layer* const last = last_layer_with_parameters(*plan_.network);
         if (clause.empty() && last != nullptr) clause = fmt::format("; its last layer is '{}'", last->name);
-        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(), clause));
+        errors_.add(pattern.at(), fmt::format("{}: '{}' matches no layer with parameters{}", key, pattern.text(), clause));
       }
     }
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
@@ -221,8 +221,8 @@ class NetworkReader {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
     if (std::none_of(all.begin(), all.end(), is_frozen)) {
-      errors_.add(pattern.at(),
-                  fmt::format("freeze: '{}' fits running statistics alone, which are not trained: leave it out", pattern.text()));
+      errors_.add(pattern.at(), fmt::format("freeze: '{}' matches running statistics only, which are not trained: leave it out",
+                                            pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
       return is_frozen(p) && begins_random(p) && covers_any(plan_.params.fresh, p.name);
@@ -231,9 +231,9 @@ class NetworkReader {
     if (random == all.end()) return;
     errors_.add(
         pattern.at(),
-        fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained: take it out of one "
-                    "of the two",
-                    random->name));
+        fmt::format(
+            "freeze: '{}' begins with random values because of 'new', and would never be trained: remove it from one of the two",
+            random->name));
   }
 
   void freeze(const Position& at) {
@@ -259,9 +259,8 @@ class NetworkReader {
 
 std::string weights_hint(const std::string& name) {
   if (name.find_first_of("./") != std::string::npos) return {};
-  return "; weights have no names here as networks have: give a .safetensors, .pth or .pt file, or the URL of one, such as those "
-         "of "
-         "torchvision";
+  return "; unlike networks, weights cannot be chosen by name: give a .safetensors, .pth or .pt file, or the URL of one, such as "
+         "those of torchvision";
 }
 
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {

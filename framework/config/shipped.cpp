@@ -62,7 +62,7 @@ std::string no_such_name(const Shelf& shelf, const std::string& name, const fs::
   std::vector<std::string> names;
   for (const auto& [present, file] : shipped_files(shelf, folder)) names.push_back(present);
   const auto nearest = nearest_name(name, names);
-  return fmt::format("there is no {0} '{1}'{2}; {3}; a file of your own is named with its ending: \"{1}.toml\"", shelf.what, name,
+  return fmt::format("unknown {0} '{1}'{2}; {3}; write a file of your own with its ending: \"{1}.toml\"", shelf.what, name,
                      nearest ? fmt::format("; nearest is '{}'", *nearest) : "",
                      names.empty() ? fmt::format("no folder with {} was found", shelf.folder)
                                    : fmt::format("there are {}", fmt::join(names, ", ")));

@@ -144,7 +144,7 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));
   const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
-  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
+  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': nothing can be created in '/proc'");
 }
 
 TEST(OutputPath, IsAPathOfThisMachine) {

@@ -189,7 +189,7 @@ FeederPlan Graph::State::feeder_plan(const FlowPlan& plan, const GraphOptions& o
     if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
     if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) {
       if (feeding.cache)
-        fail(ErrorKind::usage, "{}: it would make the cache before it useless: take one of them out of flow",
+        fail(ErrorKind::usage, "{}: it would make the cache before it useless: remove one of them from flow",
              place_of_stage(plan.stages[i].table_at(), plan.name, plan.stages[i].name));
       feeding.cache = cache;
     }
@@ -206,7 +206,7 @@ FeederPlan Graph::State::feeder_plan(const FlowPlan& plan, const GraphOptions& o
   feeding.global_batch = feeding.spec.size;
   feeding.spec.size = feeding.part_of(feeding.global_batch).count;
   if (feeding.spec.size == 0) {
-    fail(ErrorKind::usage, "graph '{}': a batch of {} for {} replicas leaves nothing to those of this process", plan.name,
+    fail(ErrorKind::usage, "graph '{}': a batch of {} for {} replicas leaves nothing for those of this process", plan.name,
          feeding.global_batch, options.load.size());
   }
   return feeding;
@@ -249,7 +249,7 @@ void Graph::wait() {
   state_->core->wait();
   if (const std::optional<std::uint64_t> step = state_->feeder->lost_step(); step && !state_->core->failed()) {
     state_->core->fail(Error(ErrorKind::run, fmt::format("graph '{}': step {} never became complete: a stage before the first "
-                                                         "stepwise one lets go of samples instead of passing them on",
+                                                         "stepwise one discards samples instead of passing them on",
                                                          state_->name, *step)));
   }
   if (const std::optional<Error> error = state_->core->error()) {

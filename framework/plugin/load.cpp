@@ -93,7 +93,7 @@ std::shared_ptr<void> open_library(const std::string& path) {
 const PluginDescriptor& checked_descriptor(void* library, const std::string& path) {
   const auto* descriptor = static_cast<const PluginDescriptor*>(dlsym(library, "millrace_plugin"));
   if (!descriptor || descriptor->magic != kPluginMagic) {
-    fail(ErrorKind::usage, "'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
+    fail(ErrorKind::usage, "'{}' is not a Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
   }
   if (descriptor->abi != kAbiVersion) {
     fail(ErrorKind::usage, "plugin '{}' was built for ABI {}, this program has ABI {}: build it again", path, descriptor->abi,

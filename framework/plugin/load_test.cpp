@@ -81,7 +81,7 @@ TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {
 
 TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
   for (const std::string& path : {plugin("no_descriptor"), plugin("wrong_magic")}) {
-    EXPECT_EQ(refusal(path), fmt::format("'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path));
+    EXPECT_EQ(refusal(path), fmt::format("'{}' is not a Millrace plugin: it exports no descriptor 'millrace_plugin'", path));
   }
 }
 
@@ -154,7 +154,7 @@ TEST(PluginLoadAll, SkipsWhatItCannotLoadAndKeepsTheReasons) {
   EXPECT_TRUE(registry.stages().find("add_to_label"));
   EXPECT_TRUE(mentions(load_errors(registry), "was built for ABI"));
   EXPECT_TRUE(mentions(load_errors(registry), "was built with toolchain 'another-compiler'"));
-  EXPECT_TRUE(mentions(load_errors(registry), "no_descriptor.so' is no Millrace plugin"));
+  EXPECT_TRUE(mentions(load_errors(registry), "no_descriptor.so' is not a Millrace plugin"));
   EXPECT_TRUE(mentions(load_errors(registry), "the stage 'twice' is registered already"));
 }
 
