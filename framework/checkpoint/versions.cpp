@@ -51,7 +51,7 @@ Versions versions_of_code(const Pipeline& pipeline, const Registry& registry) {
 }
 
 Versions versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
-  Versions versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", std::to_string(kAbiVersion)}};
+  Versions versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", fmt::format("{}.{}", kAbiVersion, kAbiMinor)}};
   std::map<std::string, std::vector<std::string>> of_devices;
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();

@@ -168,7 +168,7 @@ MachineFacts read_machine(const fs::path& root, const std::string& runs) {
   facts.gpus = count_gpus(root);
   std::error_code ignored;
   facts.disks.push_back(disk_of(root, "runs", runs));
-  if (const fs::path cache = cache_folder(""); !cache.empty()) facts.disks.push_back(disk_of(root, "cache", cache));
+  if (const fs::path cache = cache_folder("checks").parent_path(); !cache.empty()) facts.disks.push_back(disk_of(root, "cache", cache));
   if (const char* s3 = std::getenv("MILLRACE_S3_CACHE"); s3 != nullptr && *s3 != '\0')
     facts.disks.push_back(disk_of(root, "S3 cache", s3));
   facts.disks.push_back(disk_of(root, "temporary files", fs::temp_directory_path(ignored)));
