@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-std::string table() {
+std::string read_table() {
   for (const std::filesystem::path& folder : share_folders()) {
     if (std::ifstream file(folder / "licences.txt"); file) return {std::istreambuf_iterator<char>(file), {}};
   }
@@ -21,7 +21,7 @@ std::string table() {
 }  // namespace
 
 std::string licence_table() {
-  std::string text = table();
+  std::string text = read_table();
   if (text.empty())
     fail(ErrorKind::usage, "share/millrace/licences.txt is missing from this installation: install Millrace again");
   return text;
@@ -29,7 +29,7 @@ std::string licence_table() {
 
 std::vector<LinkedWork> linked_works() {
   std::vector<LinkedWork> works;
-  std::istringstream lines(table());
+  std::istringstream lines(read_table());
   for (std::string line; std::getline(lines, line);) {
     const std::size_t end = line.find("  "), file = line.find_first_not_of(' ', end);
     if (line.starts_with('#') || file == std::string::npos) continue;
