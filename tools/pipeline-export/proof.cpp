@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -84,7 +85,8 @@ class Verifier {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == kNoRuntime) {
       fail(ErrorKind::usage,
-           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install one, "
+           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install "
+           "one, "
            "name another one by --python, or export with --unproven",
            python_);
     }
@@ -110,15 +112,26 @@ class Verifier {
   int input_ = -1, output_ = -1;
 };
 
-Json facts_of(const Model& model, const OnnxOptions& options, bool unpools) {
+Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& file, const Registry& registry) {
   Json facts;
   facts["bound"] = kBound;
-  facts["unpools"] = unpools;
+  facts["unpools"] = file.unpools;
   facts["takes_images"] = options.takes_images;
   facts["output"] = options.layer.empty() ? model.recipe.output : "features";
-  facts["results"] = !options.gives_results ? "" : model.recipe.output == "map" ? "labels" : "probabilities";
+  const Results results = options.gives_results ? results_of(model, registry) : Results{};
+  facts["results"] = results.name;
+  facts["applies"] = results.applies;
+  facts["factor"] = results.factor;
+  facts["summand"] = results.summand;
   facts["mean"] = model.network->mean;
   facts["deviation"] = model.network->deviation;
+  if (file.free_size) {
+    const FreeSize& free = *file.free_size;
+    std::vector<std::int64_t> output(free.output.begin(), free.output.end());
+    if (results.name == "labels") output.erase(output.begin());
+    if (results.name == "restored") std::ranges::rotate(output, output.begin() + 1);
+    facts["free_size"] = {{"step", free.step}, {"image", {free.other.height, free.other.width}}, {"output", output}};
+  }
   return facts;
 }
 
@@ -177,7 +190,8 @@ void write_file(const fs::path& path, std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry) {
+std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request,
+                                 const Registry& registry) {
   if (model.run.empty()) {
     fail(ErrorKind::usage,
          "'{}' does not lie in the folder of its run, whose validation the exported file is compared with: name the folder, or "
@@ -186,7 +200,7 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   }
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
-  Json facts = facts_of(model, options, request.unpools);
+  Json facts = facts_of(model, options, *request.written, registry);
   Verifier verifier(request.python, {script.string(), request.onnx, "--stream", facts.dump(), folder.string()});
   RunOptions run;
   run.graph = model.recipe.graph;
@@ -215,7 +229,7 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["sha256"] = sha256_of_file(request.onnx);
   facts["network"] = model.network->name;
   facts["classes"] = model.classes;
-  facts["weights_sha256"] = sha256_of_file(model.weights_file);
+  facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
   write_file(folder / kFacts, facts.dump(1) + "\n");
@@ -227,7 +241,8 @@ fs::path proof_of(const fs::path& onnx) { return fs::path(onnx).replace_extensio
 void require_proof_or_nothing(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(folder, error)) || is_proof(folder)) return;
-  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it", folder.string());
+  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it",
+       folder.string());
 }
 
 std::string repeat_proof(const std::string& onnx, const std::string& python) {
