@@ -166,11 +166,11 @@ class NetworkReader {
       names.push_back(each.name);
       if (each.name != weights.text()) continue;
       const Position at = weights.at();
-      const fs::path name = fs::path(each.url).filename();
+      const std::string url = each.url.starts_with("file://") ? file_url_path(each.url) : each.url;
+      const fs::path name = fs::path(url).filename();
       const fs::path beside = (folder_of(weights) / name).lexically_normal();
-      const bool is_here = is_readable_file(beside) || is_readable_file(name);
-      weights = Value(!is_here ? each.url : is_readable_file(beside) ? beside.string() : name.string(), at);
-      if (!is_here) check_url(weights);
+      weights = Value(is_readable_file(beside) ? beside.string() : is_readable_file(name) ? name.string() : url, at);
+      if (weights.text().find("://") != std::string::npos) check_url(weights);
       if (!each.sha256.empty() && table_.find("sha256") == nullptr) table_.set("sha256", Value(each.sha256, at));
       if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);
       return true;
