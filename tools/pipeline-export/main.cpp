@@ -75,6 +75,7 @@ int export_model(const Options& options) {
   if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
   const Model model = read_model(from, registry);
   const OnnxFile written = onnx_file(model, options.file, registry);
+  if (written.unpools) print_to_stderr("note: TensorRT and OpenVINO have no MaxUnpool, which this network needs\n");
   const WorkFolder work(onnx);
   {
     std::ofstream file(work.file(), std::ios::binary);

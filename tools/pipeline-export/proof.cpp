@@ -18,6 +18,7 @@
 #include "config/plan.h"
 #include "files/file_sum.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
 #include "millrace/util/output_file.h"
 #include "run/runner.h"
 #include "send_samples.h"
@@ -135,9 +136,23 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
   return facts;
 }
 
-// The graph that validated the weights, which also sends what it computes, and writes nothing.
+// Keeps what the validation has measured.
+class FigureWatch final : public RunObserver {
+ public:
+  void epoch(const EpochEvent& event) override {
+    for (const Figure& figure : event.figures) {
+      if (!figure.is_detail) figures_[figure.name] = figure.value;
+    }
+  }
+  const Json& figures() const { return figures_; }  // after the run
+
+ private:
+  Json figures_ = Json::object();
+};
+
+// The graph that validated the weights, which also sends what it computes, and writes nothing. `samples`: a folder for files.
 Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::vector<std::string> overrides, int descriptor,
-                          const Registry& registry) {
+                          const std::string& samples, const Registry& registry) {
   const std::string file = (fs::path(model.run) / "pipeline.toml").string();
   LoadOptions load;
   load.other_weights = true;
@@ -157,6 +172,8 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   flow.emplace_back("send_samples");
   overrides.push_back(fmt::format("{}.flow=[\"{}\"]", name, fmt::join(flow, "\", \"")));
   overrides.push_back(fmt::format("{}.send_samples.descriptor={}", name, descriptor));
+  if (samples.find_first_of("\"\\$") == std::string::npos)  // what a text of the pipeline would replace
+    overrides.push_back(fmt::format("{}.send_samples.folder=\"{}\"", name, samples));
   if (!options.layer.empty()) overrides.push_back(fmt::format("{}.send_samples.layer=\"{}\"", name, options.layer));
   overrides.emplace_back("run.precision=\"fp32\"");
   overrides.emplace_back("run.folder=\"\"");
@@ -206,9 +223,14 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   run.graph = model.recipe.graph;
   run.weights = model.weights_file;
   run.hooks.stop_signal = request.stop_signal;
+  const auto watch = std::make_shared<FigureWatch>();
+  run.hooks.observer = watch;
+  const fs::path samples = folder / "samples";
+  fs::create_directory(samples);
   std::optional<Error> failure;
   try {
-    run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), registry), registry, run);
+    run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), samples.string(), registry),
+                       registry, run);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::run) throw;
     failure = error;
@@ -232,6 +254,7 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
+  facts["figures"] = watch->figures();
   write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
