@@ -108,7 +108,8 @@ class Fetch {
     std::uint64_t size = 0;
     try {
       size = storage.stat(url_).bytes;
-    } catch (const Error&) {  // a server that does not say; reading reports what is wrong
+    } catch (const Error& error) {  // a server that does not say: reading reports what is wrong
+      if (error.kind() == ErrorKind::unreachable) throw;
     }
     print_to_stderr("fetching the weights '{}'{}, once, into '{}'\n", without_secrets(url_),
                     size == 0 ? "" : fmt::format(", {}", bytes_text(size)), path);

@@ -139,14 +139,17 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
 // Keeps what the validation has measured.
 class FigureWatch final : public RunObserver {
  public:
-  void epoch(const EpochEvent& event) override {
-    for (const Figure& figure : event.figures) {
-      if (!figure.is_detail) figures_[figure.name] = figure.value;
-    }
-  }
+  void epoch(const EpochEvent& event) override { keep(event.figures); }
+  void pass(const PassEvent& event) override { keep(event.figures); }
   const Json& figures() const { return figures_; }  // after the run
 
  private:
+  void keep(const std::vector<Figure>& figures) {
+    for (const Figure& figure : figures) {
+      if (!figure.is_detail) figures_[figure.name] = figure.value;
+    }
+  }
+
   Json figures_ = Json::object();
 };
 
