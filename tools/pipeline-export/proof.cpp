@@ -257,7 +257,7 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
-  facts["figures"] = watch->figures();
+  if (!restores(model.recipe)) facts["figures"] = watch->figures();  // those of images without noise are not the run's
   write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
