@@ -1,9 +1,14 @@
 #include "model.h"
 
 #include <filesystem>
+#include <fstream>
 
+#include "base/json.h"
 #include "checkpoint/run_folder.h"
+#include "config/kept_run.h"
+#include "files/file_sum.h"
 #include "millrace/error.h"
+#include "millrace/util/sha256.h"
 #include "network/load.h"
 #include "network/transfer.h"
 #include "weight_files/best_weights.h"
@@ -32,6 +37,20 @@ InferenceRecipe recipe_of(const std::map<std::string, std::string>& metadata, co
   return *std::move(recipe);
 }
 
+// {"train.read": {"samples": 5000, "listing_hash": "54bf77b139a3df1b"}, ...}, from the record of the run's folder.
+std::string data_of(const std::string& run) {
+  std::ifstream file(fs::path(run) / kKeptRecord, std::ios::binary);
+  const Json record = Json::parse(file, nullptr, false);
+  if (!record.is_object() || !record.contains("data") || !record["data"].is_object()) return {};
+  Json data = Json::object();
+  for (const auto& [source, facts] : record["data"].items()) {
+    for (const char* key : {"samples", "listing_hash"}) {
+      if (facts.contains(key)) data[source][key] = facts[key];
+    }
+  }
+  return data.dump();
+}
+
 }  // namespace
 
 Model read_model(const std::string& from, const Registry& registry) {
@@ -41,6 +60,8 @@ Model read_model(const std::string& from, const Registry& registry) {
   const fs::path file = fs::is_directory(path, error) ? weights_of_run(path) : path;
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
+  if (!model.run.empty()) model.data = data_of(model.run);
+  if (has_sha256()) model.weights_sha256 = sha256_of_file(model.weights_file);
   model.metadata = read_tensors_metadata(model.weights_file);
   model.recipe = recipe_of(model.metadata, model.weights_file, registry);
   model.classes = classes_from(model.metadata);

@@ -14,8 +14,9 @@
 namespace millrace {
 
 struct Model {
-  std::string weights_file;
-  std::string run;  // the folder of the run that wrote the weights; "": it is not known
+  std::string weights_file, weights_sha256;
+  std::string run;   // the folder of the run that wrote the weights; "": it is not known
+  std::string data;  // the run's sources as JSON: number of samples and hash of the listing; "": not known
   std::map<std::string, std::string> metadata;  // of the file
   InferenceRecipe recipe;
   std::shared_ptr<const Network> network;

@@ -82,7 +82,7 @@ std::string inspect_network(const std::string& file, const Options& options, con
   if (options.parameters) return list_parameters(*network);
   const std::uint32_t batch =
       options.batch.empty() ? kUsualBatch : static_cast<std::uint32_t>(integer("--batch", options.batch, 1, kMaxBatch));
-  return describe_network(*network) + describe_memory(*network, registry, batch);
+  return describe_network(*network) + describe_published(document_of(file)) + describe_memory(*network, registry, batch);
 }
 
 std::string inspect_pipeline(const std::string& file, const Options& options, const Registry& registry) {

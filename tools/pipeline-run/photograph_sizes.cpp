@@ -142,21 +142,6 @@ std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& r
   return groups;
 }
 
-SizedNetwork at_size(const InferenceRecipe& recipe, const ImageShape& shape) {
-  SizedNetwork sized{recipe.document, recipe.network};
-  Value* const input = sized.document.find("input");
-  for (const auto& [key, extent] : {std::pair{"height", shape.height}, {"width", shape.width}}) {
-    const Value* const given = input != nullptr ? input->find(key) : nullptr;
-    const bool refers = given != nullptr && given->kind() == Value::Kind::text && given->text().starts_with("${") &&
-                        given->text().find('}') == given->text().size() - 1;
-    if (refers)
-      sized.variables.set(given->text().substr(2, given->text().size() - 3), Value(extent));
-    else if (input != nullptr)
-      input->set(key, Value(extent));
-  }
-  return sized;
-}
-
 void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Registry& registry) {
   SizeCheck check(recipe, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
