@@ -16,3 +16,7 @@ endif()
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)
 install(DIRECTORY plugins/guide DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/plugins OPTIONAL)  # next to the pipelines' guide
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)
+install(DIRECTORY framework/predict/example/ DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace/examples/predict COMPONENT dev)
+string(REGEX REPLACE "[^/]+" ".." PREDICT_PC_UP ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/millrace-predict.pc.in ${PROJECT_BINARY_DIR}/millrace-predict.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/millrace-predict.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
