@@ -166,13 +166,12 @@ std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std:
   }
 }
 
-// Stored for this model of device and these library versions; not for a checking machine, whose engines belong to tests.
+// Stored, but not for a checking machine, whose engines belong to tests.
 Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   if (!operands_.check) return {};
-  std::string depends_on = machine_.info().name;
-  for (const auto& [library, version] : machine_.info().versions) depends_on += fmt::format(" {} {}", library, version);
-  Verdicts verdicts(machine_.checks() ? std::filesystem::path() : verdict_file(depends_on));
-  return verdicts.find_or(fmt::format("{} by {}", operands_.check->key(), plan.identity()), [&] {
+  EngineChoices none;
+  EngineChoices& verdicts = machine_.checks() ? none : machine_.choices();
+  return verdicts.find_or(fmt::format("check of {} by {}", operands_.check->key(), plan.identity()), [&] {
     const Fault fault = operands_.check->find_fault(queue_, work_, plan.workspace());
     refill();
     return fault;

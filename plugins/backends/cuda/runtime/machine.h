@@ -15,7 +15,7 @@
 #include "kernels/elements.h"
 #include "kernels/kernel.h"
 #include "millrace/backend/backend.h"
-#include "tried.h"
+#include "millrace/backend/engine_choices.h"
 
 namespace millrace::cuda {
 
@@ -161,7 +161,7 @@ class Machine {
   virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) = 0;
   virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) = 0;
   virtual std::string plans(const PlanChoice& how) = 0;  // choices made this way so far (plan_record.h)
-  virtual Tried& tried() = 0;                            // on this device, by any of its machines
+  virtual EngineChoices& choices() = 0;                  // on this device, shared by its machines
 
   // By the device's clock. REQUIRES: timed marks of this machine, complete.
   virtual double seconds_between(const Event& first, const Event& second) = 0;
