@@ -49,7 +49,7 @@ TEST(Shortcuts, RefuseANameThatIsNone) {
   }
 }
 
-TEST(Recordings, AreTriedOnceOnADevice) {
+TEST(RecordingsTrial, IsMadeOnceOnADevice) {
   const auto simulation = std::make_shared<Simulation>(SimulationOptions{});
   SimulatedMachine first(simulation, 0), second(simulation, 0), other(simulation, 1);
   EXPECT_TRUE(recordings_work(first));
@@ -61,7 +61,7 @@ TEST(Recordings, AreTriedOnceOnADevice) {
   EXPECT_TRUE(first.violations().empty()) << describe(first.violations().front());
 }
 
-TEST(Recordings, ALostDeviceEndsTheTrialWithAnError) {
+TEST(RecordingsTrial, OfALostDeviceEndsWithAnError) {
   SimulatedMachine machine({.fail_operation = 3});
   EXPECT_THROW(recordings_work(machine), Error);
 }
