@@ -1,7 +1,7 @@
 // Runs each of our kernels on the device and on the host, for compute-sanitizer: this process has neither cuDNN nor cuBLAS, and
 // plain loops replace them.
 //
-// Small networks of all layers, losses and optimizers train on the simulated machine (plugins/backends/cuda/simulation), which
+// Small networks of all layers, losses and optimizers train on the simulated machine (tests/gpu/simulation), which
 // computes on the host. When it runs a kernel on new sizes, the same element also runs over a copy of its memory on the device,
 // and both must give equal results. Each range that an element names becomes an allocation that ends where the range does, so
 // that memcheck detects an access to the byte after it.

@@ -1,5 +1,6 @@
-// This backend's interface to a GPU: memory, queues of work, and marks in them. device/ implements it with CUDA; simulation/
-// simulates a GPU on the host for tests: late, in any order that the marks allow, and reporting accesses that no mark orders.
+// This backend's interface to a GPU: memory, queues of work, and marks in them. device/ implements it with CUDA;
+// tests/gpu/simulation simulates a GPU on the host: late, in any order that the marks allow, and reporting accesses that no mark
+// orders.
 //
 // A replica is written only against this page, so everything that the simulation proves about it (every wait, every lifetime,
 // every result) holds on the device, apart from the kernels of device/.
