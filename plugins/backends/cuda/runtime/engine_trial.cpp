@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "device_meter.h"
 #include "layers/map_spec.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -229,16 +230,14 @@ void EngineTrial::reserve_flush() {
 // is timed.
 double EngineTrial::time(const LibraryRun& work) {
   reserve_flush();
-  std::vector<std::pair<Ref<Mark>, Ref<Mark>>> runs;
+  DeviceMeter meter(machine_, kTimedRuns);
   for (int i = 0; i < kTimedRuns; ++i) {
     if (flush_.bytes() > 0) queue_.zero(flush_.data(), flush_.bytes());
-    const Ref<Mark> begin = queue_.timed_mark();
+    const DeviceMeter::Piece piece(&meter, queue_, "trial", "run");
     queue_.run(work);
-    runs.emplace_back(begin, queue_.timed_mark());
   }
-  runs.back().second->wait();
   double best = std::numeric_limits<double>::infinity();
-  for (const auto& [begin, end] : runs) best = std::min(best, machine_.seconds_between(*begin, *end));
+  for (const WorkSpan& span : meter.spans()) best = std::min(best, span.end - span.begin);
   return best;
 }
 
