@@ -23,7 +23,7 @@ struct CompileContext {
   ParameterStore& parameters;
   dnnl::engine engine;
   dnnl::stream stream;
-  PrimitiveChecks checks = {};      // without verdicts nothing is checked
+  PrimitiveChecks checks = {};      // default-constructed: nothing is checked
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
