@@ -48,10 +48,12 @@ struct GradientTarget {
   Map map;
   bool add = false;  // to the existing values
   explicit operator bool() const { return map.data != nullptr; }
+  void finish() const {}  // kernels add
 };
 
 class Operation : public PlannedOperation<MapSpec> {
  public:
+  using Run = Queue;
   using Map = cuda::Map;
   using GradientTarget = cuda::GradientTarget;
 
@@ -96,7 +98,6 @@ std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const
 std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node);
-std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
