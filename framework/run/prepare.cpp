@@ -98,7 +98,7 @@ void keep_best(PreparedRun& run) {
   auto figure = plan_figure("best", Value(then->text(), now->at()), run.pipeline.graphs, ignored);
   if (!figure) return;
   run.audience.warn_once(
-      fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
+      fmt::format("the best weights are still chosen by {}, as when the run began; to choose by {}: --set run.best={} "
                   "--allow-change run.best",
                   figure->text(), run.pipeline.run.best, run.pipeline.run.best));
   run.adapted.run.best = figure->text();
@@ -120,7 +120,7 @@ void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
   std::unique_ptr<ScratchFolder> copy;
   if (run.options.group != nullptr) {
-    run.options.doing("looking which ranks have the weights");
+    run.options.doing("checking which ranks have the weights");
     copy = send_weights_where_missing(run.weights.from.file, *run.options.group);
     const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
     std::error_code ignored;
@@ -191,9 +191,8 @@ Error with_place_beside(const Error& error, const GraphPlan& plan, const std::st
         folder = each;
       }
       if (!fs::exists(folder / path, ignored)) continue;
-      return {error.kind(),
-              fmt::format("{}. It lies in '{}': paths are relative to the folder that a command runs in, so run it there",
-                          error.what(), folder.string())};
+      return {error.kind(), fmt::format("{}. It is in '{}': paths are relative to the working folder, so run the command there",
+                                        error.what(), folder.string())};
     }
   }
   return error;
@@ -367,7 +366,7 @@ void look_into_data(PreparedRun& run) {
       now = look_into(*build, salt, then);
     }
     if (options.compare_data) {
-      options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
+      options.doing(fmt::format("reading all samples of [{}], to compare their contents", build->plan().name));
       now.whole = hash_all(*build, available_cores().size());
     }
   }

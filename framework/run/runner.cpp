@@ -62,7 +62,7 @@ void require_usable_samples(const RunContext& run, const GraphBuild& build) {
   const GraphData& data = build.data();
   if (run.options().group != nullptr || data.samples_per_epoch == 0) return;
   if (run.found().bad_samples.held(build.plan().name) < data.samples_per_epoch) return;
-  fail(ErrorKind::data, "none of its {} samples can be used, so that nothing would be measured", data.samples_per_epoch);
+  fail(ErrorKind::data, "none of its {} samples can be used, so nothing would be measured", data.samples_per_epoch);
 }
 
 // Called when training starts: a run that was refused before has no weights. A user who names the run may mean an older one.
@@ -149,8 +149,8 @@ Rollback Runner::rollback(Error error) {
   const std::optional<ResumePoint>& from = prepared_.resume_point;
   const bool was_in_vain = prepared_.options.resume.rate_factor && from && from->path.string() == checkpoint;
   if (was_in_vain && !is_last_try_) checkpoint = checkpointer_->point_before(from->checkpoint.state.step);
-  options.resume.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file",
-                                      wrong.text(), checkpoint, *options.resume.rate_factor);
+  options.resume.notice = fmt::format("{}: the run returns to '{}', with {:g} times the learning rate of the file", wrong.text(),
+                                      checkpoint, *options.resume.rate_factor);
   return {std::move(error), std::move(options), run_.observers().elapsed_seconds()};
 }
 
@@ -169,7 +169,8 @@ Ended run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, Run
     Ended ended = Runner(*ready, seconds, times == pipeline.run.nan_limit).run();
     if (!ended.rollback) return ended;
     if (times == pipeline.run.nan_limit) {
-      throw ended.rollback->error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
+      throw ended.rollback->error.in(
+          fmt::format("after it returned to a checkpoint {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
     }
     options = std::move(ended.rollback->options);
     seconds = ended.rollback->seconds;
@@ -182,7 +183,7 @@ Ended Runner::train() {
   RunLog& log = run_.log();
   run_.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
   if (prepared_.pipeline.network && prepared_.main().trains() && !folder.empty()) {
-    prepared_.options.doing("looking at some images");
+    prepared_.options.doing("checking some images");
     prepared_.images = summary_of_files(prepared_.main(), static_cast<unsigned>(prepared_.data_threads()));  // for the writers
   }
   make_writers(folder);
@@ -337,7 +338,8 @@ void Runner::drained(std::size_t graph, std::optional<Error> error) {
     progress_.is_drained = true;
     is_training_ = false;
   }
-  (is_main ? main_drained_ : other_drained_) = event::Drained{graph, progress_.done};  // allocates nothing: memory may be exhausted
+  (is_main ? main_drained_ : other_drained_) =
+      event::Drained{graph, progress_.done};  // allocates nothing: memory may be exhausted
   changed_.notify_all();
 }
 
@@ -398,7 +400,8 @@ std::optional<RunEvent> Runner::next() {
 // Observers receive metrics after the rules have decided about them, and before any action.
 void Runner::feed(RunEvent event) {
   if (const auto* drained = std::get_if<event::Drained>(&event)) join(*drained);
-  const bool has_pass = std::holds_alternative<event::PassEnded>(event), has_epoch = std::holds_alternative<event::Settled>(event);
+  const bool has_pass = std::holds_alternative<event::PassEnded>(event),
+             has_epoch = std::holds_alternative<event::Settled>(event);
   Decision decision = decide(rules_, std::move(state_), std::move(event));
   state_ = std::move(decision.state);
   if (has_pass && pass_) meter_->tell(*std::exchange(pass_, std::nullopt));
@@ -442,7 +445,6 @@ void Runner::tick() {
     if (const std::string text = running.stall.look(graph, name_of(index)); !text.empty()) run_.log().warn(text);
   }
   if (index != 0) return;
-  if (prepared_.options.hooks.on_tick) prepared_.options.hooks.on_tick(graph.figures());
   report_progress();
 }
 
@@ -911,7 +913,7 @@ void Runner::write_card(const Ended& ended) {
     file.write(model_card(run_, ended, {folder(), began_}));
     file.commit();
   } catch (const Error& error) {
-    prepared_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));
+    prepared_.audience.warn(fmt::format("card.md could not be written next to the weights: {}", error.what()));
   }
 }
 

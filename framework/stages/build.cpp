@@ -251,8 +251,8 @@ void GraphBuild::require_targets(const std::string& network) const {
     const std::optional<LayerPort>& output = each.output;
     setting.output = data_.network->shape_of(output.value_or(data_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
-      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
-           where, loss->info().name);
+      fail(ErrorKind::usage, "{}: the samples have varying numbers of rows; loss '{}' takes one row per sample", where,
+           loss->info().name);
     }
     try {
       check_loss(*loss, setting);
@@ -274,10 +274,10 @@ void GraphBuild::refuse_random_before_cache() const {
   for (std::size_t index = 0; index + 1 < made_; ++index) {
     const auto* transform = dynamic_cast<const SampleTransform*>(stages_[index].front().get());
     if (transform == nullptr || !transform->is_random()) continue;
-    fail(
-        ErrorKind::usage,
-        "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
-        place(made_ - 1), plan_->stages[index].name);
+    fail(ErrorKind::usage,
+         "{}: '{}' before it changes images at random, but after the cache every epoch would repeat that change: move the cache "
+         "before it",
+         place(made_ - 1), plan_->stages[index].name);
   }
 }
 
@@ -305,8 +305,7 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
 void GraphBuild::require_each_once() const {
   const SourceParams& sampling = data_.source->sampling();
   if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && parts_of(*data_.source).empty())) return;
-  fail(ErrorKind::usage,
-       "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
+  fail(ErrorKind::usage, "each sample is predicted once, but {} some more often than others: remove them from this graph",
        parts_of(*data_.source).empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
@@ -373,7 +372,7 @@ void GraphBuild::require_sums(std::size_t replicas) const {
     const StageType& type = *plan_->stages[index].type;
     if (!has_gradients(type.inputs)) continue;
     if (!type.per_replica) return;  // a shared stage sees all replicas' gradients
-    fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
+    fail(ErrorKind::usage, "{}: there are {} replicas, but no stage before it sums their gradients: put 'allreduce' into flow",
          place(index), replicas);
   }
 }
@@ -406,7 +405,7 @@ void GraphBuild::add_step_stages(StepContext context) {
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
     if (per_replica && context.replicas.empty()) {
-      fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
+      fail(ErrorKind::usage, "{} works on a network, but the file has no [network]", place(made_));
     }
     make(made_, context, per_replica ? context.replicas.size() : 1);
   }

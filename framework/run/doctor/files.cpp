@@ -28,11 +28,10 @@ void refuse_missing_files(const GraphBuild& build) {
   const std::string fault = build.data().read_sample(first, sample);
   const std::string key = fmt::format("{}.{}.bad_sample_budget", build.plan().name, build.data().batcher->name);
   fail(ErrorKind::data,
-       "{}: {} of the {} files cannot be read, more than the {} bad samples that an epoch may have; the first: {}. Put them "
-       "there, "
-       "take them out of the list, or allow as many: --set {}={}",
+       "{}: {} of the {} files cannot be read, more than the {} bad samples that an epoch may have; the first: {}. Restore them, "
+       "remove them from the list, or allow as many: --set {}={}",
        place_of_source(build), missing, order.listed(), budget->bad_sample_budget(),
-       fault.empty() ? fmt::format("'{}' is there now", sample.place()) : fault, key, missing);
+       fault.empty() ? fmt::format("'{}' exists now", sample.place()) : fault, key, missing);
 }
 
 // Throws if a sink would name two files alike.
@@ -76,9 +75,8 @@ void check_changed_data(const PreparedRun& run, const Doubt& doubt) {
     const auto now = then != nullptr ? run.contents.find(name_of_source(*build)) : run.contents.end();
     const std::string changed = now != run.contents.end() ? difference_of_contents(*build, *then, now->second) : "";
     if (changed.empty()) continue;
-    doubt(fmt::format(
-        "{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the data as they are now",
-        place_of_source(*build), run.resume_point->path.string(), changed));
+    doubt(fmt::format("{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the current data",
+                      place_of_source(*build), run.resume_point->path.string(), changed));
   }
 }
 

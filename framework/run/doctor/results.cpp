@@ -46,8 +46,9 @@ void look_at_equal_outputs(const PreparedRun& run, const Doubt& doubt) {
         if (place.empty()) continue;
         const auto [first, is_new] = places.try_emplace({stage.type, key, place}, name);
         if (is_new) continue;
-        doubt(fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'", name,
-                          place, first->second, key));
+        doubt(fmt::format(
+            "{} writes into '{}', as {} does: each would overwrite the other's files, so give one of them another '{}'", name,
+            place, first->second, key));
       }
     }
   }
@@ -73,7 +74,7 @@ void check_losses(const PreparedRun& run, const Doubt& doubt) {
       const LossInfo& loss = each.loss->info();
       if (build->trains()) doubt(twice_applied(*network, each.output.value_or(network->result()), loss, run.registry));
       if (loss.target != LossTarget::labels || !lacks_label(build->data())) continue;
-      doubt(fmt::format("{}: the first image has no label, and loss '{}' takes one of each", place_of_source(*build), loss.name));
+      doubt(fmt::format("{}: the first image has no label, but loss '{}' takes one of each", place_of_source(*build), loss.name));
     }
   }
 }
@@ -83,7 +84,7 @@ void check_results(const PreparedRun& run, const Doubt& doubt) {
   for (const auto& build : run.builds) {
     const GraphPlan& plan = build->plan();
     if (plan.every.empty() || !loses_results(plan)) continue;
-    doubt(fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
+    doubt(fmt::format("{}: no stage of [{}] reports or writes the network's results; put 'metrics' into its flow",
                       to_string(plan.at), plan.name));
   }
 }

@@ -23,7 +23,7 @@ namespace {
 void require_samples(const FigurePlan& figure, const GraphBuild& build, std::size_t c) {
   const std::vector<std::uint64_t>& counts = build.data().class_counts;
   if (c >= counts.size() || counts[c] > 0) return;
-  fail(ErrorKind::usage, "{}: [{}] has no image of class '{}', so that '{}' would never be known", to_string(figure.at),
+  fail(ErrorKind::usage, "{}: [{}] has no image of class '{}', so '{}' would never be measured", to_string(figure.at),
        figure.graph, build.data().classes[c], figure.name);
 }
 
@@ -60,7 +60,7 @@ std::uint64_t passes_before_the_end(const GraphPlan& graph, std::uint64_t steps,
 void check_processes(const PreparedRun& run, const Doubt&) {
   if (run.options.processes() <= 1) return;
   if (!run.pipeline.network)
-    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]",
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, but the file has no [network]",
          run.pipeline.title());
   if (run.options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
@@ -77,7 +77,7 @@ void look_at_ignored_weights(const Pipeline& pipeline, const Value& begun, const
     const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // only the folder changed
     if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
     const std::string place = fmt::format("network.{}", key);
-    return doubt(fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, and began with {}",
+    return doubt(fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, after it began with {}",
                              pipeline.place_of(place), place,
                              were.empty() ? "new values" : fmt::format("'{}'", without_secrets(were))));
   }
@@ -100,10 +100,10 @@ void check_frozen_layers(const PreparedRun& run, const Doubt& doubt) {
   };
   const auto random = std::ranges::find_if(pipeline.network->parameters, stays_random);
   if (random == pipeline.network->parameters.end()) return;
-  doubt(fmt::format(
-      "{}: freeze: '{}' begins with random values and is never trained, as there are no weights to take: name them, weights = "
-      "\"FILE\" in [network] or --weights FILE",
-      pipeline.place_of("network.freeze"), random->name));
+  doubt(
+      fmt::format("{}: freeze: '{}' begins with random values and is never trained, since no weights are given: set weights = "
+                  "\"FILE\" in [network], or pass --weights FILE",
+                  pipeline.place_of("network.freeze"), random->name));
 }
 
 // The metrics that [stop], [plateau] and run.best name.
@@ -122,21 +122,21 @@ void check_on_nan(const PreparedRun& run, const Doubt&) {
   if (on_nan == "rollback") {
     if (!run.saves_checkpoints()) {
       fail(ErrorKind::usage,
-           "{}: on_nan = \"rollback\" goes back to a checkpoint, and the run writes none: it needs a run.folder, and another "
-           "checkpoint.every than \"never\"",
+           "{}: on_nan = \"rollback\" returns to a checkpoint, but the run writes none: set run.folder, and checkpoint.every to "
+           "anything but \"never\"",
            place);
     }
     if (run.options.processes() <= 1) return;
     fail(ErrorKind::usage,
-         "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
+         "{}: on_nan = \"rollback\" works with one process, but this run has {}: leave out --processes, or set \"stop\" and "
          "resume with --resume",
          place, run.options.processes());
   }
   const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
   if (std::ranges::any_of(main.stages(), leaves_out)) return;
   fail(ErrorKind::usage,
-       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
-       "allreduce and optimizer, with global_norm = 1e30 if it is to bound nothing",
+       "{}: on_nan = \"skip\" needs a stage that bounds the norm of all gradients, but [{}] has none: put one between allreduce "
+       "and optimizer; global_norm = 1e30 bounds nothing",
        place, main.plan().name);
 }
 

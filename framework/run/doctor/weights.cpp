@@ -35,8 +35,8 @@ void check_weights(const PreparedRun& run, const Doubt& doubt) {
   const Diagnostics found = disagreements(*run.stored_recipe, *run.recipe, !from.fresh.empty(), run.registry);
   if (found.empty()) return;
   const std::string text = fmt::format(
-      "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
-      "that it is meant, preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
+      "{}\nthe weights '{}' record how [{}] of their run prepared images, but {} differs: change it, or accept the difference "
+      "with preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
       found.text(), from.file, run.stored_recipe->graph, run.pipeline.title());
   if (!run.main().trains()) fail(ErrorKind::usage, "{}", text);
   doubt(text);
@@ -48,7 +48,7 @@ void check_unlike_images(const PreparedRun& run, const Doubt& doubt) {
   const bool begins = run.pipeline.network && !run.options.only_check && !run.options.only_main;
   const auto images = begins && !run.main().trains() ? image_summary_from(run.weights.metadata) : std::nullopt;
   if (!images) return;
-  run.options.doing("looking at some images");
+  run.options.doing("checking some images");
   doubt(unlike_images(*images, run.main(), kMaxImages, static_cast<unsigned>(run.data_threads())));
 }
 
@@ -61,8 +61,8 @@ void check_class_weights(const PreparedRun& run, const Doubt& doubt) {
       std::ranges::find(counted.stages, StageType::Role::source, [](const auto& stage) { return stage.type->role; });
   for (std::size_t k = 0; k < std::min(names.size(), weights.size()); ++k) {
     if (weights[k] > 0) continue;
-    doubt(fmt::format("{}: no pixel is of class '{}', so that its weight is 0 and nothing of it is learned",
-                      place_of(*source, counted), names[k]));
+    doubt(fmt::format("{}: no pixel is of class '{}', so its weight is 0 and it is not learned", place_of(*source, counted),
+                      names[k]));
   }
 }
 
