@@ -73,7 +73,7 @@ class SizeCheck {
     if (!network) return why;
     const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
     if (validated_ && !std::ranges::equal(network->parameters, validated_->parameters, same))
-      return fmt::format("its layers have weights for {} alone", size_text(number("height"), number("width")));
+      return fmt::format("its layers have weights only for {}", size_text(number("height"), number("width")));
     const Value* const scale = recipe_.target.find("scale");
     const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
     const Shape& output = network->output();

@@ -394,7 +394,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
           "optional");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
-      .text("what pairs an image with its partner: the path below their folders, or the name alone");
+      .text("pairs images by the path below their folders, or by the name alone");
   d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or skipped");
   d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("leave_out", &Params::leave_out)
