@@ -138,7 +138,7 @@ TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
   EXPECT_EQ(load("runs"), "'runs' is a folder, and a pipeline or a network is a file");
   EXPECT_EQ(load("/dev/null"), "'/dev/null' is no regular file: write what it holds into one");
   fs::create_symlink("gone.toml", "link.toml");
-  EXPECT_EQ(load("link.toml"), "'link.toml' is a broken link to 'gone.toml'");
+  EXPECT_EQ(load("link.toml"), "'link.toml' is a link to 'gone.toml', which does not exist");
 }
 
 TEST_F(Document, ExtendsMergesTablesDeeply) {
@@ -166,7 +166,7 @@ TEST_F(Document, ExtendsOfAMissingFileNamesTheLine) {
   EXPECT_EQ(load("a.toml"), "a.toml:1:11: there is no file 'basse.toml'; nearest is 'base.toml'");
   write("b.toml", "extends = \"classify\"\n");
   fs::create_symlink("gone", "classify");  // meant instead of the base file
-  EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a broken link to 'gone'");
+  EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a link to 'gone', which does not exist");
 }
 
 TEST_F(Document, SetTakesTomlAndBareWords) {

@@ -57,7 +57,7 @@ TEST_F(ObserverPlanTest, TablesHoldTheirParameters) {
 
 TEST_F(ObserverPlanTest, MistakesAreNamedWithTheirPlaces) {
   EXPECT_EQ(mistakes(train("[observe.consol]\n[observe.console]\nquit = true\nlines = 10\n[observe.results]\nfile = \"x\"\n")),
-            "p.toml:8:10: [observe]: unknown observer 'consol'; nearest is 'console'\n"
+            "p.toml:8:10: [observe]: there is no observer 'consol'; nearest is 'console'\n"
             "p.toml:10:1: [observe.console] has no key 'quit'; nearest is 'quiet'\n"
             "p.toml:11:9: 'lines' must be an integer between 1 and 9, found 10\n"
             "p.toml:13:1: [observe.results] has no key 'file'; it takes none");

@@ -115,7 +115,7 @@ namespace {
 std::string no_such_observer(const std::string& name, const Registry& registry) {
   const std::vector<std::string> names = registry.observers().names();
   const auto nearest = registry.observers().nearest(name);
-  return fmt::format("[observe]: unknown observer '{}'; {}{}", name,
+  return fmt::format("[observe]: there is no observer '{}'; {}{}", name,
                      nearest         ? fmt::format("nearest is '{}'", *nearest)
                      : names.empty() ? std::string("no plugin brings one")
                                      : fmt::format("there are '{}'", fmt::join(names, "', '")),

@@ -53,7 +53,7 @@ std::string why_unreachable(const fs::path& path) {
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::not_found) {
     const fs::path target = fs::read_symlink(path, no_link);
-    return no_link ? "" : fmt::format("is a link to '{}', which leads nowhere", line_text(target.string()));
+    return no_link ? "" : fmt::format("is a link to '{}', which does not exist", line_text(target.string()));
   }
   const bool is_no_name = error == std::errc::filename_too_long || error == std::errc::invalid_argument;
   return type != fs::file_type::none || is_no_name ? "" : fmt::format("cannot be looked at: {}", error.message());

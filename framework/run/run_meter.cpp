@@ -283,8 +283,8 @@ void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found
                                                                   found.best_step, best_figure(run_.pipeline())->text())
                                                     : std::string();
   run_.log().warn(fmt::format(
-      "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not distinguish them. Check the "
-      "learning rate (--find-rate), the mean and deviation that normalise images, and the labels; where one "
+      "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
+      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one "
       "class "
       "has most of the images, at class_weights of the loss and at `balance` of the source",
       graph, found.name, best));

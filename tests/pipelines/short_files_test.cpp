@@ -682,7 +682,7 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   };
   fs::create_symlink("sets/val", val);
   refused(
-      "set/val' is a broken link to 'sets/val'. It seems to hold images for validation: mend it or move it away; "
+      "set/val' is a link to 'sets/val', which does not exist. It seems to hold images for validation: mend it or move it away; "
       "without it a share of '");
   std::ofstream(val) << "../sets/val";  // git's replacement for a link on systems without links
   refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
@@ -690,19 +690,19 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   refused("set/val.tar' is an archive: unpack it, or name it itself. It seems to hold images for validation");
   fs::create_directory_symlink(fs::path(shapes()) / "test", folder / "test");
   fs::create_symlink("sets/val", val);
-  refused("set/val' is a broken link to 'sets/val'");  // not `test` in its place
+  refused("set/val' is a link to 'sets/val', which does not exist");  // not `test` in its place
   fs::create_symlink("sets/val", val);
   EXPECT_EQ(classify(folder, {"data.validate=" + shapes() + "/test"}, {"--quiet", "--check"}).code, 0);
   fs::remove(val);
   fs::remove(folder / "train");
   fs::create_symlink("sets/train", folder / "train");
-  refused("set/train' is a broken link to 'sets/train'. It seems to hold images for training");
+  refused("set/train' is a link to 'sets/train', which does not exist. It seems to hold images for training");
   fs::remove_all(folder);
   draw_pairs((folder / "train").string(), 16, 16, 24, 3);
   fs::create_symlink("sets/val", val);
   const Outcome masks = run(segment(folder.string()), {}, {"--quiet", "--check"});
   EXPECT_EQ(masks.code, 2) << masks.err;
-  EXPECT_NE(masks.err.find("set/val' is a broken link to 'sets/val'"), std::string::npos) << masks.err;
+  EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which does not exist"), std::string::npos) << masks.err;
 }
 
 // As the message above proposes: keys of a list for all parts.

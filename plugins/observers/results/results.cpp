@@ -204,7 +204,7 @@ class ResultsObserver final : public RunObserver {
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
     if (!std::exchange(warned_of_moving_, true)) {
-      control_->warn(fmt::format("'{}' was moved or removed: further rows are in a new file of this name", path));
+      control_->warn(fmt::format("'{}' was moved or removed: rows from here on are in a new file of this name", path));
     }
     write_all();
   }

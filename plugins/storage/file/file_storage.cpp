@@ -66,7 +66,7 @@ bool is_unreachable(int error) {
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   if (error == ENOENT && !no_link)
-    fail(ErrorKind::data, "'{}' is a broken link to '{}'", line_text(path), line_text(target.string()));
+    fail(ErrorKind::data, "'{}' is a link to '{}', which does not exist", line_text(path), line_text(target.string()));
   const ErrorKind kind = is_for_good(error)      ? ErrorKind::data
                          : is_unreachable(error) ? ErrorKind::unreachable
                                                  : ErrorKind::storage;
@@ -80,7 +80,7 @@ bool is_unreachable(int error) {
   std::error_code ignored;
   const char* const home = path.starts_with("~/") ? std::getenv("HOME") : nullptr;  // NOLINT(concurrency-mt-unsafe)
   if (home != nullptr) {
-    fail(ErrorKind::data, "'{}' does not exist: only a shell expands ~; write '{}{}', or ${{env.HOME}}{}", line_text(path), home,
+    fail(ErrorKind::data, "'{}' does not exist: only shells expand ~; write '{}{}', or ${{env.HOME}}{}", line_text(path), home,
          line_text(path.substr(1)), line_text(path.substr(1)));
   }
   fs::path parent = fs::absolute(path, ignored).lexically_normal();

@@ -121,7 +121,7 @@ TEST(FileStorage, ListsALinkThatLeadsNowhereAndSaysSoWhenItIsRead) {
   ByteBuffer bytes;
   const Error error = error_of([&] { storage.read(folder / "1.jpg", bytes); });
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), fmt::format("'{}' is a broken link to 'gone'", folder / "1.jpg"));
+  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which does not exist", folder / "1.jpg"));
 }
 
 TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
@@ -315,7 +315,7 @@ TEST(FileStorage, SaysThatALinkLeadsNowhereWhereItIsAPathOrAFolderInIt) {
   const TestFolder folder;
   fs::create_symlink("../gone", folder / "val");
   FileStorage storage;
-  const std::string said = fmt::format("'{}' is a broken link to '../gone'", folder / "val");
+  const std::string said = fmt::format("'{}' is a link to '../gone', which does not exist", folder / "val");
   EXPECT_EQ(error_of([&] { storage.look(folder / "val"); }).message(), said);
   EXPECT_EQ(error_of([&] { storage.look(folder / "val/cat"); }).message(), said);
   EXPECT_EQ(error_of([&] { names(storage, folder / "val"); }).message(), said);
