@@ -75,7 +75,7 @@ void PlanCache::put(const std::string& key, const std::string& text) {
   entry->second = text;
   if (file_.empty() || append_to_file(file_, '\n' + encode_plan(key, text))) return;
   if (!std::exchange(warned_, true) && warn_) {
-    warn_(fmt::format("choices of engines cannot be saved in '{}', and are repeated in each run", file_.string()));
+    warn_(fmt::format("choices of engines cannot be kept in '{}', and are made again in each run", file_.string()));
   }
 }
 

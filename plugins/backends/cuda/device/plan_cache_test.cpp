@@ -128,7 +128,7 @@ TEST_F(PlanCacheTest, AFolderThatCannotBeWrittenCostsOneWarning) {
   cache.put("b", "2");
   EXPECT_EQ(cache.find("a"), "1");
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_EQ(warnings_[0], "choices of engines cannot be saved in '" + file_.string() + "', and are repeated in each run");
+  EXPECT_EQ(warnings_[0], "choices of engines cannot be kept in '" + file_.string() + "', and are made again in each run");
 }
 
 TEST_F(PlanCacheTest, ProcessesAddToEachOthersChoices) {
