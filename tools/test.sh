@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
-#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, all without precompiled headers, and all
-#                      programs without CUDA; runs tests of what AddressSanitizer has, and of parts that are built once more under
-#                      ThreadSanitizer without the libraries that only plugins need; clang checks what mutexes guard. Five hours on
-#                      two cores, of which most is building
+#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, and all programs without CUDA; runs tests
+#                      of what AddressSanitizer has, and of parts that are built once more under ThreadSanitizer without the libraries
+#                      that only plugins need; clang checks what mutexes guard. Hours on two cores, of which most is building
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -38,7 +37,7 @@ whole() {  # PRESET [OPTION...]: everything
 if [ "${options[0]-}" = --sanitizers ]; then  # a build that fails stops no other one
   { cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null && cmake --build --preset release --target kernels programs; } ||
     failed=$?
-  whole asan -DMILLRACE_UNITE=OFF  # each source by itself, without precompiled headers; the tests below run parts of it
+  whole asan -DMILLRACE_UNITE=ON  # the tests below run parts of it
   whole tsan -DMILLRACE_UNITE=ON
   { cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O1 \
       -DMILLRACE_FUZZ=ON -DBUILD_TESTING=ON && cmake --build build/fuzz --target all &&

@@ -202,7 +202,7 @@ void require_keys(const std::vector<std::string>& allowed, const std::vector<std
   for (const std::string& each : allowed) {
     if (std::find(keys.begin(), keys.end(), each) != keys.end()) continue;
     const auto near = nearest_key(each, keys);
-    fail(ErrorKind::usage, "--allow-change {}: there is no such key{}", each,
+    fail(ErrorKind::usage, "--allow-change {}: unknown key{}", each,
          near ? fmt::format("; nearest is '{}'", *near) : std::string());
   }
 }

@@ -146,7 +146,7 @@ TEST_F(CheckpointPlaceTest, WhatReadsBackOtherThanItWasWrittenIsNoCheckpoint) {
   EXPECT_EQ(write_all(1, 1), "");
   for (const char* file : {"state.safetensors", "state.json", "pipeline.toml", "manifest.json"}) {
     storage_.spoiled = file;
-    EXPECT_NE(write_all(2, 2).find(std::string(file) + "' reads back other than it was written"), std::string::npos) << file;
+    EXPECT_NE(write_all(2, 2).find(std::string(file) + "' differs from what was written"), std::string::npos) << file;
     EXPECT_EQ(storage_.objects.at(kUrl + "/latest"), "step-000000001\n");
     EXPECT_EQ(newest(), 1U);
   }
@@ -202,7 +202,7 @@ TEST_F(CheckpointPlaceTest, AFaultThatPassesCostsACheckpointAtMost) {
     EXPECT_EQ(std::count(warnings_.begin(), warnings_.end(), '\n'), 1) << call << ": " << warnings_;
     EXPECT_NE(warnings_.find(": no answer"), std::string::npos) << warnings_;
     if (announced() < 4) {
-      EXPECT_NE(end.find("the last checkpoint is not written: "), std::string::npos) << call << ": " << end;
+      EXPECT_NE(end.find("the last checkpoint was not written: "), std::string::npos) << call << ": " << end;
     }
   }
 }

@@ -261,7 +261,7 @@ TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {
   ASSERT_EQ(::mkfifo((folder_ / "latest").c_str(), 0600), 0);
   const Error error = testkit::error_of([&] { newest(); });
   EXPECT_EQ(std::string(error.what()),
-            fmt::format("'{}': 'latest' is no file but a pipe, socket or device", folder_.path().string()));
+            fmt::format("'{}': 'latest' is a pipe, socket or device, not a file", folder_.path().string()));
 }
 
 }  // namespace

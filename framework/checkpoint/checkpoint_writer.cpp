@@ -60,8 +60,8 @@ void CheckpointWriter::look_at_folder() {
   if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
   ::close(std::exchange(folder_, -1));
   setting_.warn(
-      fmt::format("the folder of checkpoints '{}' was moved away or removed: those from here on are in a new one of "
-                  "this name, and those before are not",
+      fmt::format("the folder of checkpoints '{}' was moved or removed: later ones go into a new folder of this name, which "
+                  "lacks the earlier ones",
                   setting_.folder.string()));
 }
 
@@ -113,7 +113,7 @@ void CheckpointWriter::finish() {
   if (is_last_one_best) try_best_again();
   std::string text;
   if (lost_) {
-    text = fmt::format("the last checkpoint is not written: {}", failure_.what());
+    text = fmt::format("the last checkpoint was not written: {}", failure_.what());
     if (refused_) text += rescue("latest", refused_->checkpoint);
   }
   if (is_last_one_best) best_left_ = nullptr;
@@ -127,7 +127,7 @@ std::string CheckpointWriter::finish_best() {
   if (!best_left_ || try_best_again()) return {};
   const SharedJob best = std::exchange(best_left_, nullptr);
   std::string text =
-      fmt::format("the best checkpoint, after step {}, is not written: {}", best->checkpoint.state.step, failure_.what());
+      fmt::format("the best checkpoint, after step {}, was not written: {}", best->checkpoint.state.step, failure_.what());
   if (!setting_.rescue.empty()) text += rescue("best", best->checkpoint);
   return text;
 }
@@ -267,7 +267,7 @@ void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   const bool has_one = setting_.resumes || newest_ > 0;
   setting_.warn(fmt::format("no checkpoint after step {}: {}; {}; training continues{}", step, failure_.what(),
                             has_one ? "the previous checkpoint is kept" : "the run has none yet",
-                            job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
+                            job->best ? "; it is the best one, and stays in memory for another attempt" : ""));
 }
 
 }  // namespace millrace

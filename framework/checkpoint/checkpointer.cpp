@@ -28,10 +28,10 @@ void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const
                      changes));
   }
   if (state.replicas == view.all_replicas) return;
-  warn(fmt::format(
-      "the checkpoint '{}' is of {} replica{}, and {} resume: every step keeps its samples; sums over replicas and their "
-      "statistics differ from here on, and with them the bits of the weights",
-      from.path.string(), state.replicas, state.replicas == 1 ? "" : "s", view.all_replicas));
+  warn(
+      fmt::format("the checkpoint '{}' is of {} replica{}, but {} resume: every step keeps its samples; sums and statistics over "
+                  "replicas differ from here on, and so do the bits of the weights",
+                  from.path.string(), state.replicas, state.replicas == 1 ? "" : "s", view.all_replicas));
 }
 
 }  // namespace
@@ -90,10 +90,9 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
   try {
     run_.places.checkpoints(run)->point_to(RunPlaces::kNumber, std::to_string(run_.places.next_number()));
   } catch (const Error& error) {
-    listener_.warn(
-        fmt::format("it is not written down that this run is newer than others of its name, so --resume may take one of "
-                    "those: {}",
-                    error.what()));
+    listener_.warn(fmt::format(
+        "it could not be recorded that this run is newer than others of its name, so --resume may choose one of those: {}",
+        error.what()));
   }
 }
 

@@ -32,8 +32,7 @@ std::uint64_t number_of(std::string_view text) {
 
 void RunPlaces::require_name() const {
   if (const std::string& folder = pipeline_.run.folder; folder.starts_with("~/")) {
-    fail(ErrorKind::usage,
-         "{}: run.folder = \"{}\" would be a folder that is called ~: write your home's path, or ${{env.HOME}}{}",
+    fail(ErrorKind::usage, "{}: run.folder = \"{}\" would be a folder named ~: write your home's path, or ${{env.HOME}}{}",
          pipeline_.place_of("run.folder"), folder, folder.substr(1));
   }
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();

@@ -23,7 +23,7 @@ double to_number(const Json& json) {
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  fail(ErrorKind::data, "'{}' is no number", text);
+  fail(ErrorKind::data, "'{}' is not a number", text);
 }
 
 Json of_epoch(const SavedState::Epoch& epoch) {

@@ -12,7 +12,7 @@ ClassWeights::ClassWeights(const std::vector<double>& numbers) : weights_(number
     if (!(weight >= 0)) fail(ErrorKind::usage, "class_weights must be 0 or more, found {}", weight);
   }
   if (!weights_.empty() && std::ranges::none_of(weights_, [](float weight) { return weight > 0; })) {
-    fail(ErrorKind::usage, "class_weights are all 0, and nothing would be learned: one must be above");
+    fail(ErrorKind::usage, "class_weights are all 0, so nothing would be learned: at least one must be above 0");
   }
 }
 

@@ -116,7 +116,7 @@ Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries)
     else if (!remedy.empty() && !seems_to_be_an_image(entry.name))
       parts.add_unread(stem, path, "is " + remedy, Unread::Sort::text);
     else if (stem == entry.name)  // links become such files on systems without links
-      parts.add_unread(stem, path, "is a file, and neither a folder nor a list", Unread::Sort::broken);
+      parts.add_unread(stem, path, "is a file, neither a folder nor a list", Unread::Sort::broken);
   }
   return parts;
 }
@@ -160,7 +160,7 @@ std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
     all.push_back(std::move(found));
   }
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    fail(ErrorKind::data, "cannot look into the folder '{}': {}", line_text(folder), error.message());
+    fail(ErrorKind::data, "cannot read the folder '{}': {}", line_text(folder), error.message());
   return all;
 }
 

@@ -212,17 +212,16 @@ TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
     return fmt::format("{}", fmt::join(load(text, overrides).warnings, "\n"));
   };
   const std::string used = train("[train.augment]\nflip_x = \"${often}\"\n");
-  EXPECT_EQ(warned("often = 1\n" + train()),
-            "p.toml:1:1: 'often' stands in no table and nothing refers to it: it changes nothing");
+  EXPECT_EQ(warned("often = 1\n" + train()), "p.toml:1:1: 'often' is in no table and nothing refers to it: it has no effect");
   EXPECT_EQ(warned("often = 1\n" + used), "");
   EXPECT_EQ(warned("often = 1\n" + used, {"train.augment.flip_x=0"}), "") << "it is used without --set";
   EXPECT_EQ(warned(used, {"often=1"}), "");
-  const std::string stray = "nothing refers to [early_stopping], so that it changes nothing; as for 'patience', ";
+  const std::string stray = "nothing refers to [early_stopping], so it has no effect; as for 'patience', ";
   EXPECT_NE(warned(train("[early_stopping]\npatience = 3\n")).find(stray), std::string::npos);
   write("base.toml", "often = 1\nseldom = 0\n" + used + "[mine]\nroot = \"x\"\n");
   EXPECT_EQ(warned("extends = \"base.toml\"\n[train.augment]\nflip_x = \"${seldom}\"\n"), "") << "the base uses it";
   EXPECT_EQ(warned("extends = \"base.toml\"\n"),
-            "base.toml:2:1: 'seldom' stands in no table and nothing refers to it: it changes nothing");
+            "base.toml:2:1: 'seldom' is in no table and nothing refers to it: it has no effect");
   const std::string aside =
       "[aside]\nevery = \"never\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
       "[aside.read_folder]\npath = \"${place}\"\n[aside.batch]\nsize = 5\n";

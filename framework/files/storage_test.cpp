@@ -33,7 +33,7 @@ TEST(Storage, ThatOnlyReadsSaysSo) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// only reads");
+      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// is read-only");
     }
   }
 }
@@ -81,7 +81,7 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
   EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
   EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
-               "--out: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
+               "--out: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }

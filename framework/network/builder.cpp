@@ -41,13 +41,13 @@ InputParams read_input(const Value& table, const std::string& network, Diagnosti
   const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
     if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
     if (static_cast<std::int64_t>(values.size()) != input.channels) {
-      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one figure for each of the {} channels, found {}", key,
+      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one number for each of the {} channels, found {}", key,
                                                            input.channels, values.size()));
     }
     const double largest = *std::ranges::max_element(values);
     if (largest <= 1) return;
     errors.add(table.find(key)->at(),
-               fmt::format("'{}' is of pixels from 0 to 1, found {:g}: divide figures of 0 ... 255 by 255", key, largest));
+               fmt::format("'{}' is for pixels from 0 to 1, found {:g}: divide values of 0 ... 255 by 255", key, largest));
   };
   per_channel("mean", input.mean, 0);
   per_channel("deviation", input.deviation, 1);
@@ -260,7 +260,7 @@ bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
   const Value* when = entry.table.find("when");
   if (!when) {
     if (const Value* otherwise = entry.table.find("otherwise")) {
-      entry.errors.add(otherwise->at(), fmt::format("'otherwise' of '{}' says nothing without 'when'", entry.name));
+      entry.errors.add(otherwise->at(), fmt::format("'otherwise' of '{}' has no effect without 'when'", entry.name));
     }
     return true;
   }
@@ -286,8 +286,8 @@ LayerPort Builder::place_skipped(Frame& frame, const Entry& entry) {
   if (inputs.size() == 1) return inputs.front();
   if (entry.errors.size() == before) {
     entry.errors.add(entry.table.at(),
-                     fmt::format("'{}' is left out and has {} inputs: say with 'otherwise' which one takes its place", entry.name,
-                                 inputs.size()));
+                     fmt::format("'{}' is left out and has {} inputs: choose with 'otherwise' which one takes its place",
+                                 entry.name, inputs.size()));
   }
   return kUnknownLayer;
 }
@@ -350,7 +350,7 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
     const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
     const auto other_name = op_also_called(registry_, name);
     const auto nearest = other_name ? other_name : registry_.layers().nearest(name);
-    entry.errors.add(op.at(), fmt::format("there is no op '{}'{}", name,
+    entry.errors.add(op.at(), fmt::format("unknown op '{}'{}", name,
                                           nearest ? fmt::format("; nearest is '{}'", *nearest)
                                                   : fmt::format("; there are {}", fmt::join(registry_.layers().names(), ", "))));
     return kUnknownLayer;
@@ -513,9 +513,9 @@ void Frame::name_entries(const Array& entries, Diagnostics& errors) {
     if (!written) continue;
     const Value name = resolve(*written, variables, errors);
     if (name.kind() != Value::Kind::text || !is_layer_name(name.text(), entries[i].find("repeat") != nullptr)) {
-      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), "
-                                        "found {}",
-                                        found(name)));
+      errors.add(name.at(),
+                 fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' with 'repeat'), found {}",
+                             found(name)));
       continue;
     }
     const auto [first, is_new] = taken.emplace(name.text(), name.at());
@@ -636,7 +636,7 @@ void Builder::require_references(const Entry& entry, const BlockDefinition& bloc
                        fmt::format("block '{}': '${{{}}}' refers to nothing; nearest is '${{{}}}'", block.name, name, *nearest));
     } else {
       entry.errors.add(entry.table.at(),
-                       fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+                       fmt::format("'{}' does not set '{}', which block '{}' needs", entry.name, name, block.name));
     }
   }
 }

@@ -207,7 +207,7 @@ void report_small_input(std::int64_t least, const Diagnostics& mistakes, const s
   const Value& small = height.integer() < least ? height : width;
   const Position& layer = mistakes.entries().front().at;
   errors.add(small.at().file ? small.at() : layer,
-             fmt::format("network '{}' needs an input of at least {} x {}, found {} x {}, of which nothing is left at {}", name,
+             fmt::format("network '{}' needs an input of at least {} x {}, found {} x {}, which leaves nothing at {}", name,
                          least, least, height.integer(), width.integer(), to_string(layer)));
 }
 

@@ -177,13 +177,13 @@ class Fitting {
     }
     if (!lacking_.empty() && is_one_of_parts(source_.file)) {
       wrong +=
-          "\n  by its name the file is one of several parts: read each by load_file() of safetensors.torch, and write all of "
-          "their tensors into one file by save_file()";
+          "\n  by its name the file is one of several parts: read each with load_file() of safetensors.torch, and write all of "
+          "their tensors into one file with save_file()";
     }
     if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
-      wrong = fmt::format(
-          "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
-          shown(prefix));
+      wrong =
+          fmt::format("\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] removes it",
+                      shown(prefix));
     }
     const std::string without = leave_out(unused);
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}{}", source_.file,
@@ -242,10 +242,9 @@ class Fitting {
     };
     for (const ListedTensor& tensor : file.listed) {
       if (is_floating(tensor.type)) continue;
-      unread_.emplace(new_name(tensor.name),
-                      fmt::format("is in the file as {}, and weights are read as floating numbers: save tensor.float(), or "
-                                  "tensor.dequantize() where it is quantised",
-                                  text_of_type(tensor.type)));
+      unread_.emplace(new_name(tensor.name), fmt::format("is in the file as {}, but weights are floating-point numbers: save "
+                                                         "tensor.float(), or tensor.dequantize() if it is quantised",
+                                                         text_of_type(tensor.type)));
     }
     for (const UnreadTensor& tensor : file.unread) {
       unread_.emplace(new_name(tensor.name),
@@ -263,7 +262,7 @@ class Fitting {
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
       const std::string& from = source_.rename[i].from;
-      if (!used[i]) add(fmt::format("rename: from = '{}' fits no tensor of the file{}", from, nearest(from, names)));
+      if (!used[i]) add(fmt::format("rename: from = '{}' matches no tensor of the file{}", from, nearest(from, names)));
     }
   }
 
@@ -281,7 +280,7 @@ class Fitting {
       new_layer_ = last_layer()->name;
     } else {
       misshapen_.push_back(parameter.name);
-      add(fmt::format("'{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
+      add(fmt::format("'{}' is {}, but the network needs {}", parameter.name, to_string(found->second.shape),
                       to_string(parameter.shape)));
     }
     left_.erase(found);
@@ -325,7 +324,7 @@ class Fitting {
       rules.insert(fmt::format("{{ from = \"{}.*\", to = \"\" }}", block));
     }
     if (rules.empty() || rules.size() > kMaxRules) return "";
-    return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
+    return fmt::format("\n[network] rename = [{}] skips tensors for which the network has no layers", fmt::join(rules, ", "));
   }
 
   // Null if no layer has parameters.
@@ -345,7 +344,7 @@ class Fitting {
     const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
     if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
     if (source_.is_measured)
-      return "\nthe weights tell other classes apart than these data have: measure them on data of their classes";
+      return "\nthe weights were trained on other classes than these data have: measure them on data with their classes";
     return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
   }
 

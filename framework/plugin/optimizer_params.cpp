@@ -30,9 +30,9 @@ struct OptimizerTable {
     if (const OptimizerType* type = registry.optimizers().find(name)) return type;
     const std::vector<std::string> names = registry.optimizers().names();
     const auto nearest = registry.optimizers().nearest(name);
-    errors.add(at, fmt::format("{}: there is no optimizer '{}'; {}{}", owner, name,
+    errors.add(at, fmt::format("{}: unknown optimizer '{}'; {}{}", owner, name,
                                nearest         ? fmt::format("nearest is '{}'", *nearest)
-                               : names.empty() ? std::string("no plugin brings one")
+                               : names.empty() ? std::string("no plugin registers one")
                                                : fmt::format("there are '{}'", fmt::join(names, "', '")),
                                skipped_clause(registry, "optimizers")));
     return nullptr;
@@ -107,7 +107,7 @@ void check_optimizer(const StageType& stage, const Value& table, const Registry&
 }
 
 std::shared_ptr<const Optimizer> make_optimizer(const OptimizerParams& params, const StageSite& site, std::string_view list) {
-  if (site.registry == nullptr) fail(ErrorKind::usage, "optimizer '{}': there is no registry to find it in", params.optimizer);
+  if (site.registry == nullptr) fail(ErrorKind::usage, "optimizer '{}': no registry was given to find it in", params.optimizer);
   Diagnostics errors;
   const std::string owner = list.empty() ? StageTypeAccess::owner_of(site) : fmt::format("'{}'", list);
   const OptimizerTable reader{*site.registry, owner, {}};

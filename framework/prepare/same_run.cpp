@@ -189,7 +189,7 @@ void require_same_run(PreparedRun& run, Group& group) {
   // They do not affect results.
   std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });
   if (const std::string other = difference_of_versions(devices, group); !other.empty()) {
-    run.audience.warn_once("devices of ranks compute with different versions, so that bits depend on which rank has a replica:" +
+    run.audience.warn_once("devices of ranks compute with different versions, so bits depend on which rank has a replica:" +
                            other);
   }
 }

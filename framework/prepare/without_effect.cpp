@@ -64,7 +64,7 @@ std::string weights_without_effect(const Pipeline& pipeline, const Value& begun)
     const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // only the folder changed
     if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
     const std::string place = fmt::format("network.{}", key);
-    return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, and began with {}",
+    return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, after it began with {}",
                        pipeline.place_of(place), place, were.empty() ? "new values" : fmt::format("'{}'", without_secrets(were)));
   }
   return {};

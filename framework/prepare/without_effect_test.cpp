@@ -87,7 +87,7 @@ TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
     pipeline_.resolved = network_of(now);
     return weights_without_effect(pipeline_, network_of(then));
   };
-  const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, and began with ";
+  const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, after it began with ";
   EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
   EXPECT_EQ(said_now("weights = \"there/w.pth\"\n", "weights = \"here/w.pth\"\n"), "") << "the file was moved";
   EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\nnew = [\"fc\"]\n"), "");

@@ -62,8 +62,8 @@ MessageKind kind_of(ErrorKind kind) { return kind == ErrorKind::usage ? MessageK
 
 // Throws the error that rank 0 failed with.
 void require_no_error(const Message& message) {
-  if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (says rank 0)", message.text);
-  if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (says rank 0)", message.text);
+  if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (reported by rank 0)", message.text);
+  if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (reported by rank 0)", message.text);
 }
 
 bool has_hung_up(const Socket& socket) {
@@ -178,7 +178,8 @@ class AddressFile {
     ::stat(path_.parent_path().c_str(), &folder);
     const bool others_write = (file.st_mode & (S_IWGRP | S_IWOTH)) != 0;
     if (!others_write && (file.st_uid == 0 || file.st_uid == ::geteuid() || file.st_uid == folder.st_uid)) return {};
-    return fmt::format("user {} has written it (mode {:04o}), who is not trusted: remove it", file.st_uid, file.st_mode & 07777);
+    return fmt::format("it was written by user {} (mode {:04o}), who is not trusted: remove it", file.st_uid,
+                       file.st_mode & 07777);
   }
 
   std::filesystem::path path_;
@@ -342,7 +343,7 @@ void Rendezvous::settle_duplicates() {
 
 std::string Rendezvous::duplicate_text(const Duplicate& each) const {
   const int rank = each.guest.introduction.rank;
-  return fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank,
+  return fmt::format("two processes claim to be rank {}: one on {}, one on {}", rank,
                      ranks_[static_cast<std::size_t>(rank)].at.host, terminal_text(each.guest.introduction.host.data()));
 }
 
@@ -366,7 +367,7 @@ std::vector<std::string> Rendezvous::absent() const {
 // "; 3 connections from 10.0.0.7 did not know the job's key"
 std::string Rendezvous::wrong_keys_text() const {
   if (wrong_keys_.connections == 0) return {};
-  return fmt::format("; {} connection{} from {} did not know the job's key", wrong_keys_.connections,
+  return fmt::format("; {} connection{} from {} lacked the job's key", wrong_keys_.connections,
                      wrong_keys_.connections == 1 ? "" : "s", fmt::join(wrong_keys_.addresses, ", "));
 }
 
@@ -383,7 +384,7 @@ void Rendezvous::bring_together() {
     refuse_all(ErrorKind::peer, fmt::format("rank {} of {} on {} is lost: {}", rank, ranks_.size(), ranks_[rank].at.host, what));
   };
   for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-    if (!send_message(ranks_[rank].socket, MessageKind::table, text)) lost(rank, "it went while ranks were connected");
+    if (!send_message(ranks_[rank].socket, MessageKind::table, text)) lost(rank, "it ended while ranks were being connected");
   }
   const auto end = steady_clock::now() + kMeeting;
   std::vector<bool> is_ready(ranks_.size(), false);
@@ -393,7 +394,7 @@ void Rendezvous::bring_together() {
     if (steady_clock::now() > end) lost(rank, "it did not connect to the other ranks");
     if (!is_readable(ranks_[rank].socket, milliseconds(2))) continue;
     const std::optional<Message> received = receive_message(ranks_[rank].socket, kAttempt);
-    if (!received) lost(rank, "it went while ranks were connected");
+    if (!received) lost(rank, "it ended while ranks were being connected");
     if (received->kind != MessageKind::ready) refuse_all(ErrorKind::peer, received->text);  // ranks that it cannot reach
     is_ready[rank] = true;
   }
@@ -417,10 +418,10 @@ void Rendezvous::join() {
   do {
     while (!find_master(mine)) {
       if (waiting_.is_over()) {
-        fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), waiting_.waited(),
-             last_failure());
+        fail(ErrorKind::peer, "rank {} could not reach rank 0 at {} within {} s: {}", place_.rank, master_text(),
+             waiting_.waited(), last_failure());
       }
-      waiting_.report(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure()));
+      waiting_.report(fmt::format("rank {} tries to reach rank 0 at {}: {}", place_.rank, master_text(), last_failure()));
       ::usleep(200'000);
     }
     message = wait_for_table();
@@ -470,9 +471,9 @@ Message Rendezvous::wait_for_table() {
   const auto end = steady_clock::now() + setting_.limit + kAttempt;
   while (!is_readable(master, milliseconds(500))) {
     if (steady_clock::now() > end) {
-      fail(ErrorKind::peer, "rank 0 of {} is lost: it has said nothing for {} s", ranks_.size(), waiting_.waited());
+      fail(ErrorKind::peer, "rank 0 of {} is lost: it has been silent for {} s", ranks_.size(), waiting_.waited());
     }
-    waiting_.report(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
+    waiting_.report(fmt::format("rank {} waits until all of {} ranks have reached rank 0", place_.rank, ranks_.size()));
   }
   const std::optional<Message> received = receive_message(master, kAttempt);
   if (!received) {
@@ -486,7 +487,7 @@ Message Rendezvous::wait_for_table() {
 // Its next message is not an error.
 void Rendezvous::require_master(milliseconds patience) {
   const std::optional<Message> received = receive_message(ranks_[0].socket, patience);
-  if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
+  if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it ended while ranks were being connected", ranks_.size());
   require_no_error(*received);
 }
 
@@ -503,7 +504,7 @@ void Rendezvous::connect_to_lower(const Introduction& mine, steady_clock::time_p
     std::string why = "it has no address";
     if (reach(other, to_it, end, why)) continue;
     tell_master(
-        fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
+        fmt::format("rank {} cannot reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
   }
 }
 
@@ -545,14 +546,14 @@ void make_room_for(int ranks) {
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   ::setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= static_cast<rlim_t>(ranks) + kFewest) return;
-  fail(ErrorKind::usage, "{} ranks take as many open files of each, and the system allows {}: raise that (ulimit -Hn)", ranks,
+  fail(ErrorKind::usage, "{} ranks need as many open files each, but the system allows {}: raise the limit (ulimit -Hn)", ranks,
        limit.rlim_cur);
 }
 
 }  // namespace
 
 Connections connect_ranks(const RendezvousSetting& setting) {
-  if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 keeps strangers out");
+  if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 authenticates ranks");
   make_room_for(setting.place.ranks);
   return Rendezvous(setting).connect();
 }

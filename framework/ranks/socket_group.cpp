@@ -239,7 +239,7 @@ void SocketGroup::listen(Peer& peer) {
       if (has_room && !read(peer, message.data() + got, until - got)) return;
     }
     if (!has_room || !make_room(header.bytes, message)) {
-      return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
+      return lose(peer, fmt::format("it announces a message of {} bytes, which is too large", header.bytes));
     }
     const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
     if (header.channel == kAlive) {
@@ -288,7 +288,7 @@ void SocketGroup::end_with(Peer& peer, const Error& why) {
 void SocketGroup::lose_other(Peer& by, const Error& why) {
   const Lock lock(mutex_);
   if (!lost_ && !by.ended) {
-    lost_ = Error(why.kind(), fmt::format("{} (says rank {})", why.what(), by.rank));
+    lost_ = Error(why.kind(), fmt::format("{} (reported by rank {})", why.what(), by.rank));
   }
   arrived_.notify_all();
 }
@@ -300,13 +300,13 @@ std::string SocketGroup::name_of(const Peer& peer) const {
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
-  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; what it did last: ", peer.doing);
+  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; its last activity: ", peer.doing);
 }
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::waiting_text(const Peer& peer, std::chrono::milliseconds waited) const {
   return fmt::format("rank {} waits for {}, {:g} s{}{}", setting_.rank, name_of(peer), static_cast<double>(waited.count()) / 1e3,
-                     peer.doing.empty() ? "" : "; what that one does: ", peer.doing);
+                     peer.doing.empty() ? "" : "; its activity: ", peer.doing);
 }
 
 void SocketGroup::keep_alive() {

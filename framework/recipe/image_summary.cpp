@@ -223,8 +223,8 @@ std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, 
   for (const auto& [name, counted] : reasons)
     texts.push_back(fmt::format("{} of {}, such as {}", name, counted.first, counted.second));
   return fmt::format(
-      "{} of {} images{} are unlike those that the weights were trained on ({} were looked at): {}. What is predicted of such "
-      "images may mean nothing",
+      "{} of {} images{} are unlike those that the weights were trained on ({} were checked): {}. Predictions for such images "
+      "may be meaningless",
       unlike, looked_at, looked_at < listed ? fmt::format(" (of {})", listed) : "", summary.looked_at, fmt::join(texts, "; "));
 }
 

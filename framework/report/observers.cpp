@@ -219,7 +219,7 @@ class Observers::Queue {
       note(fact, error);
       if (error && !errors_.start && !errors_.end) {
         lock.unlock();
-        all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
+        all_.warn(fmt::format("observer '{}' failed, and receives no further events: {}", name_, error->what()));
         lock.lock();
       }
       said_ = failed_;
@@ -376,7 +376,7 @@ void Observers::end(RunEnd event, const Waiting& waiting) {
     if (!queue->wait(Queue::Until::ended, waiting)) left.push_back(queue->name());
   }
   for (const std::string& name : left) {
-    warn(fmt::format("observer '{}' is left alone: {:g} s after the end of the run a call of it has not returned", name,
+    warn(fmt::format("observer '{}' is abandoned: {:g} s after the end of the run, one of its calls has not returned", name,
                      patience_.call));
   }
   for (const auto& queue : queues_) {

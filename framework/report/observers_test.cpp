@@ -192,8 +192,9 @@ TEST_F(ObserversTest, OneThatFailsIsNamedAndToldNothingMore) {
     end();
     EXPECT_EQ(broken->notes().back(), "step 2");
     const Lines told = whole->notes();
-    EXPECT_EQ(
-        std::count(told.begin(), told.end(), "warning observer 'broken' failed, and is told nothing more: the pencil broke"), 1);
+    EXPECT_EQ(std::count(told.begin(), told.end(),
+                         "warning observer 'broken' failed, and receives no further events: the pencil broke"),
+              1);
     EXPECT_EQ(told.back(), "end");
   }
 }
@@ -217,8 +218,9 @@ TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
   EXPECT_STREQ(testkit::error_of([this] { end(); }).what(), "observer 'metrics': the pencil broke");
   observers_.reset();
   const Lines told = whole->notes();
-  EXPECT_EQ(std::count(told.begin(), told.end(), "warning observer 'page' failed, and is told nothing more: the pencil broke"),
-            1);
+  EXPECT_EQ(
+      std::count(told.begin(), told.end(), "warning observer 'page' failed, and receives no further events: the pencil broke"),
+      1);
   EXPECT_EQ(std::count_if(told.begin(), told.end(), [](const auto& line) { return line.starts_with("warning"); }), 1);
 }
 
@@ -246,7 +248,8 @@ TEST_F(ObserversTest, TheEndLeavesOneAloneWhoseCallDoesNotReturn) {
   end();
   observers_.reset();
   const Lines told = whole->notes();
-  EXPECT_EQ(told.back(), "warning observer 'page' is left alone: 0.1 s after the end of the run a call of it has not returned");
+  EXPECT_EQ(told.back(),
+            "warning observer 'page' is abandoned: 0.1 s after the end of the run, one of its calls has not returned");
   stuck->release();
   while (!stuck->started()) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(stuck->notes(), Lines{"start asks"});

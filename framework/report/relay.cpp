@@ -189,7 +189,7 @@ void ReportReceiver::listen(int rank) {
       }
     }
   } catch (...) {
-    warnings_->add(rank, fmt::format("what it reports cannot be taken any more: {}", current_error().what()));
+    warnings_->add(rank, fmt::format("its reports are no longer received: {}", current_error().what()));
   }
 }
 

@@ -306,8 +306,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     if (!wrong) at_the_end = wrong_parameter(*run, "after the last step");
   }
   if (!wrong && at_the_end.empty())
-    return fmt::format("replayed from {}: all losses, gradients and weights are finite. File and options have to be the run's\n",
-                       began);
+    return fmt::format("replayed from {}: all losses, gradients and weights are finite. Use the run's file and options\n", began);
   if (!wrong) {
     return fmt::format("replayed from {}: all losses and gradients are finite, and not all weights\n{}", began,
                        explain_parameters(pipeline, registry, options));
@@ -318,7 +317,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     found = StepExamination(*run, batch).text();
     return found.empty() && batch.step < wrong->step;
   });
-  if (found.empty()) found = "each layer by itself is finite: what the run computes at once, or adds up, is not\n";
+  if (found.empty()) found = "each layer alone is finite, but a fused or summed result of the run is not\n";
   return fmt::format("replayed from {}: {}\n{}", began, wrong->text(), found);
 }
 

@@ -213,7 +213,7 @@ void keep_run(const PreparedRun& run, const fs::path& folder) {
   } catch (...) {
     const Error error = current_error();
     if (!resumes) fail(ErrorKind::run, "{}", error.what());
-    log.warn(fmt::format("the run's folder keeps what it has, and nothing of this call: {}", error.what()));
+    log.warn(fmt::format("the run's folder does not record this call: {}", error.what()));
   }
 }
 

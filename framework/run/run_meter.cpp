@@ -62,8 +62,8 @@ void RunMeter::restore(const SavedState& saved) {
     sums.sums = epoch.sums;
     if (state_.epoch_is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
   } else if (run_.options().is_first()) {
-    run_.log().warn(fmt::format("[{}]: the loss is another one than before: figures of epoch {} leave out its first {} step{}",
-                                main.plan().name, saved.epoch + 1, steps, steps == 1 ? "" : "s"));
+    run_.log().warn(fmt::format("[{}]: the loss has changed: figures of epoch {} leave out its first {} step{}", main.plan().name,
+                                saved.epoch + 1, steps, steps == 1 ? "" : "s"));
   }
   run_.found().epochs.restore(main.plan().name, saved.epoch, std::move(sums));
 }
@@ -130,10 +130,10 @@ void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   if (run_.options().only_main) return;  // a trial: its own verdict says it
   if (epoch.epoch == 1) first_loss_ = loss->value;
   if (epoch.epoch == 1 || !first_loss_ || !(*first_loss_ - loss->value < kLeastFall * std::abs(*first_loss_))) return;
-  run_.log().warn(fmt::format(
-      "[{}]: the loss has not fallen: it is {:.4g} in epoch {}, and was {:.4g} in the first one. --overfit 4 asks whether "
-      "the network learns four batches by heart, and --find-rate proposes a learning rate",
-      epoch.graph, loss->value, epoch.epoch, *first_loss_));
+  run_.log().warn(
+      fmt::format("[{}]: the loss has not fallen: it is {:.4g} in epoch {}, and was {:.4g} in the first one. --overfit 4 tests "
+                  "whether the network learns four batches by heart, and --find-rate proposes a learning rate",
+                  epoch.graph, loss->value, epoch.epoch, *first_loss_));
   first_loss_.reset();
 }
 
@@ -152,8 +152,8 @@ void RunMeter::warn_of_explosion(const PassEvent& pass) const {
 void RunMeter::warn_of_nothing(const std::string& graph) const {
   if (!run_.options().is_first()) return;
   run_.log().warn(
-      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; it has no figures, and "
-                  "counts for no best weights, [stop] or [plateau]",
+      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; the pass has no figures, and does "
+                  "not count for best weights, [stop] or [plateau]",
                   graph, state_.done, left_out_text(graph)));
 }
 
@@ -186,8 +186,8 @@ void RunMeter::await_steps(std::uint64_t done) {
   while (tells_steps_ && !run_.found().steps.has_told_until(done) && !progress_.is_drained) {
     if (waited.look() > patience) {
       run_.log().warn(
-          fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
-                      "than their epochs from here on",
+          fmt::format("step {}: metrics that its stages promised did not arrive within {} s; from here on steps are reported "
+                      "after their epochs",
                       done, patience));
       tells_steps_ = false;
     }
@@ -227,7 +227,7 @@ void RunMeter::look_at_numbers(const PassEvent& pass) {
   const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
   const std::string when = run_.main().trains() ? fmt::format(" at step {}; {}", pass.step, newest_words(run_.checkpointer))
-                                                : ": the weights hold such numbers, or the network's values grow too large";
+                                                : ": the weights are not finite either, or the network's values grow too large";
   run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
@@ -279,15 +279,14 @@ void RunMeter::look_for_one_class(const PassEvent& pass) {
 }
 
 void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found) const {
-  const std::string best = is_best(found.best_step) ? fmt::format(", by the best weights so far too, those of step {} by {}",
+  const std::string best = is_best(found.best_step) ? fmt::format(", also by the best weights so far, those of step {} by {}",
                                                                   found.best_step, best_figure(run_.pipeline())->text())
                                                     : std::string();
-  run_.log().warn(fmt::format(
-      "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
-      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one "
-      "class "
-      "has most of the images, at class_weights of the loss and at `balance` of the source",
-      graph, found.name, best));
+  run_.log().warn(
+      fmt::format("[{}]: everything is predicted as '{}', though other classes occur{}: the network does not distinguish them. "
+                  "Check the learning rate (--find-rate), the mean and deviation of the normalisation, and the labels; if one "
+                  "class has most of the images, check class_weights of the loss and `balance` of the source",
+                  graph, found.name, best));
 }
 
 const Measurements& RunMeter::end_run() const {

@@ -44,7 +44,7 @@ fs::path make_folder_of(const PreparedRun& run) {
 void look_at_images(PreparedRun& run) {
   constexpr std::uint64_t kMaxCompared = 1000;
   const auto threads = static_cast<unsigned>(run.data_threads());
-  run.options.doing("looking at some images");
+  run.options.doing("checking some images");
   if (run.main().trains()) {
     if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
   } else if (const auto images = image_summary_from(run.weights.metadata)) {
@@ -73,7 +73,7 @@ void require_usable_samples(const RunContext& run, const GraphBuild& build) {
   const GraphData& data = build.data();
   if (run.options().group != nullptr || data.samples_per_epoch == 0) return;
   if (run.found().bad_samples.held(build.plan().name) < data.samples_per_epoch) return;
-  fail(ErrorKind::data, "none of its {} samples can be used, so that nothing would be measured", data.samples_per_epoch);
+  fail(ErrorKind::data, "none of its {} samples can be used, so nothing would be measured", data.samples_per_epoch);
 }
 
 // Called when training starts: a run that was refused before has no weights. A user who names the run may mean an older one.
@@ -160,8 +160,8 @@ Rollback Runner::rollback(Error error) {
   const std::optional<ResumePoint>& from = prepared_.resume_point;
   const bool was_in_vain = prepared_.options.resume.rate_factor && from && from->path.string() == checkpoint;
   if (was_in_vain && !is_last_try_) checkpoint = checkpointer_->point_before(from->checkpoint.state.step);
-  options.resume.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file",
-                                      wrong.text(), checkpoint, *options.resume.rate_factor);
+  options.resume.notice = fmt::format("{}: the run returns to '{}', with {:g} times the learning rate of the file", wrong.text(),
+                                      checkpoint, *options.resume.rate_factor);
   return {std::move(error), std::move(options), run_.observers().elapsed_seconds()};
 }
 
@@ -180,7 +180,8 @@ Ended run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, Run
     Ended ended = Runner(*ready, seconds, times == pipeline.run.nan_limit).run();
     if (!ended.rollback) return ended;
     if (times == pipeline.run.nan_limit) {
-      throw ended.rollback->error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
+      throw ended.rollback->error.in(
+          fmt::format("after it returned to a checkpoint {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
     }
     options = std::move(ended.rollback->options);
     seconds = ended.rollback->seconds;
@@ -452,7 +453,6 @@ void Runner::tick() {
     if (const std::string text = running.stall.look(graph, name_of(index)); !text.empty()) run_.log().warn(text);
   }
   if (index != 0) return;
-  if (prepared_.options.hooks.on_tick) prepared_.options.hooks.on_tick(graph.figures());
   report_progress();
 }
 
@@ -921,7 +921,7 @@ void Runner::write_card(const Ended& ended) {
     file.write(model_card(run_, ended, {folder(), began_}));
     file.commit();
   } catch (const Error& error) {
-    prepared_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));
+    prepared_.audience.warn(fmt::format("card.md could not be written next to the weights: {}", error.what()));
   }
 }
 

@@ -26,7 +26,7 @@ std::string text_of_front(const Graph::Standing& standing) {
     case Graph::Front::step: break;
   }
   return fmt::format("step {} is under way{}", step,
-                     standing.work.empty() ? ": on the devices, or in a stage that keeps what it was given" : "");
+                     standing.work.empty() ? ": on the devices, or in a stage that holds back its input" : "");
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::string StallWatch::look(const Graph& graph, const std::string& name) {
   if (next_ == 0) next_ = patience(usual_, movements_);
   if (seconds < next_) return {};
   next_ = 2 * seconds;
-  return fmt::format("nothing has moved for {}: {}", duration_text(seconds), text_of(graph.standing(), name));
+  return fmt::format("no progress for {}: {}", duration_text(seconds), text_of(graph.standing(), name));
 }
 
 std::string text_of(const Graph::Standing& standing, const std::string& name) {

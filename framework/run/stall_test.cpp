@@ -28,7 +28,7 @@ TEST(Stall, SaysWhatIsWaitedForWhereNoThreadWorks) {
   Graph::Standing standing;
   standing.step = 4;
   standing.front = Graph::Front::step;
-  EXPECT_EQ(text_of(standing, "train"), "step 5 is under way: on the devices, or in a stage that keeps what it was given");
+  EXPECT_EQ(text_of(standing, "train"), "step 5 is under way: on the devices, or in a stage that holds back its input");
   standing.front = Graph::Front::others;
   EXPECT_EQ(text_of(standing, "train"), "step 5 is complete here and waits for the other processes");
   standing.front = Graph::Front::run;

@@ -49,7 +49,7 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
       constexpr std::size_t kMaxNamed = 20;
       const std::vector<std::string> first(classes.begin(),
                                            classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMaxNamed)));
-      fail(ErrorKind::usage, "{}: class_weights: there is no class '{}'; {}", to_string(member.at), member.key,
+      fail(ErrorKind::usage, "{}: class_weights: unknown class '{}'; {}", to_string(member.at), member.key,
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
     }

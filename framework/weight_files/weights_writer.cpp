@@ -90,7 +90,7 @@ bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
   }
   if (!std::exchange(told_, true)) {
     setting_.warn(
-        fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best.step, waiting_->cause));
+        fmt::format("the best weights, after step {}, stay in memory for another attempt: {}", best.step, waiting_->cause));
   }
   return false;
 }
@@ -133,7 +133,7 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
                                 there->step, aside.string(),
                                 known && values  ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
                                 : figure.empty() ? "run.best names no figure, so the last weights are the run's"
-                                                 : "the next figure is the best so far"));
+                                                 : "the next value counts as the best"));
     } catch (const Error& error) {
       return setting_.warn(fmt::format("'{}' holds the best weights{} by {}, after step {}: {}", path.string(), of, there->figure,
                                        there->step, error.what()));
@@ -141,7 +141,7 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
   }
   if (known && values) export_best(*known, *values);
   if (known && !values && !there) {
-    setting_.warn(fmt::format("'{}' is not there, and no checkpoint that fits this network holds the best weights, after step {}",
+    setting_.warn(fmt::format("'{}' is missing, and no checkpoint that fits this network holds the best weights, after step {}",
                               path.string(), known->step));
   }
 }

@@ -94,7 +94,7 @@ class TorchStream final : public TorchStorages {
     const Pickle machine = next_pickle(head, at, nothing);
     const PickleNode* little = machine.find(machine.at(machine.root), "little_endian");
     if (little == nullptr || little->kind != PickleNode::Kind::boolean) {
-      fail(ErrorKind::data, "does not say in which byte order its values are");
+      fail(ErrorKind::data, "does not state the byte order of its values");
     }
     if (little->number == 0) fail(ErrorKind::data, "its values are in byte order 'big', and only 'little' is read");
   }

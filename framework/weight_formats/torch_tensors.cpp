@@ -53,8 +53,7 @@ class TableSearch {
       fail(ErrorKind::data, "holds no tensors under names, nor in a table of it; its keys are {}",
            keys_.empty() ? "none" : fmt::format("{}", fmt::join(keys_, ", ")));
     }
-    fail(ErrorKind::data,
-         "holds several tables of tensors: say which one is meant, weights = {{ file = ..., inside = \"{}\" }}; {}",
+    fail(ErrorKind::data, "holds several tables of tensors: choose one with weights = {{ file = ..., inside = \"{}\" }}; {}",
          shown(found_.front().path), said_of_tables());
   }
 

@@ -290,8 +290,8 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   options.report_patience = 0.05;
   run_once(*prepare(pipeline, registry_, options));
   const std::vector<std::string> expected = {
-      "step 4: what its stages promised to tell of it has not come within 0.05 s; steps are told later than their epochs from "
-      "here on"};
+      "step 4: metrics that its stages promised did not arrive within 0.05 s; from here on steps are reported after their "
+      "epochs"};
   const auto is_of_paint = [](const std::string& text) {
     return text.find("[validate.paint]: it changes images") != std::string::npos;
   };

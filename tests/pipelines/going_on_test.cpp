@@ -122,7 +122,7 @@ TEST_F(GoingOnTest, ALostDeviceIsNamedWithTheCheckpointAndTheCommandThatGoesOn) 
   const std::string path = "MILLRACE_PLUGIN_PATH=" + plugins.string();
   const auto start = [&](const std::string& lost) {
     fs::remove_all(runs());
-    Words words = {"/usr/bin/env", path, "MILLRACE_SIMULATED_FAIL=" + lost};
+    Words words = {"/usr/bin/env", path, "SIMULATED_GPU_FAIL=" + lost};
     const Words rest = command({}, {"--devices", "simulated:0"});
     words.insert(words.end(), rest.begin(), rest.end());
     return run_command(words);
@@ -150,8 +150,8 @@ TEST_F(GoingOnTest, ACheckpointOfAnotherOptimizerIsRefusedAsSuch) {
   const Outcome refused =
       run({"train.optimizer={ type = \"adam\", learning_rate = 0.001 }"}, {"--resume", "--allow-change", "train.optimizer"});
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("' is of another optimizer: of 'conv1.weight' it keeps the momentum, and this run's optimizer needs "
-                             "its variance. Leave out --resume, and --weights RUN begins a new run"),
+  EXPECT_NE(refused.err.find("' is of another optimizer: for 'conv1.weight' it holds the momentum, but this run's optimizer "
+                             "needs variance. To begin a new run with these weights"),
             std::string::npos)
       << refused.err;
 }

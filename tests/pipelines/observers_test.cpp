@@ -214,7 +214,8 @@ TEST(Observers, TheRateOfAnEpochThatGoesOnIsThatOfItsWholeTime) {
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
   const Outcome outcome = quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "warning: observer 'asker' failed, and is told nothing more: the asker has lost its tongue\n"), 1U)
+  EXPECT_EQ(
+      count(outcome.err, "warning: observer 'asker' failed, and receives no further events: the asker has lost its tongue\n"), 1U)
       << outcome.err;
 }
 
@@ -377,7 +378,7 @@ TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
     if (check) words.emplace_back("--check");
     const Outcome outcome = run_command(words);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const std::string text = folder / "w.toml" + ":1:1: 'often' stands in no table and nothing refers to it: it changes nothing";
+    const std::string text = folder / "w.toml" + ":1:1: 'often' is in no table and nothing refers to it: it has no effect";
     const Lines warnings = events(outcome, "warning");
     EXPECT_EQ(std::ranges::count(warnings, text, [](const auto& line) { return line.at("text").template get<std::string>(); }), 1)
         << outcome.out;

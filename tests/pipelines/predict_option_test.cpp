@@ -199,7 +199,7 @@ TEST_F(PredictFolder, ALargerLimitThanARecipeMaySayIsForTheUserToSay) {
   const Outcome refused = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors"});
   EXPECT_EQ(refused.code, 3);
   const std::string say = "predict.decode_image.max_pixels=99999999";
-  EXPECT_NE(refused.err.find("a recipe may say 67108864 at most; if you want it, say it: --set '" + say + "'"), std::string::npos)
+  EXPECT_NE(refused.err.find("a recipe may set 67108864 at most; to use it anyway: --set '" + say + "'"), std::string::npos)
       << refused.err;
   const Outcome said = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors", "--set", say});
   EXPECT_EQ(said.code, 0) << said.err;
@@ -244,7 +244,7 @@ TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
   const Outcome warned = predict(folder_ / "photos", exact);
   ASSERT_EQ(warned.code, 0) << warned.err;
   for (const char* said :
-       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were looked at): ",
+       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were checked): ",
         "channels of 1, such as '", "photos/grey.png' (1, in training 3)", "photos/large.png' (64, in training 32)"})
     EXPECT_NE(warned.err.find(said), std::string::npos) << warned.err;
   fs::remove_all(folder_.path() / "out");

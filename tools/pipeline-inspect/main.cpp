@@ -15,6 +15,8 @@
 #include "config/shipped.h"
 #include "conformance.h"
 #include "inspect.h"
+#include "licences.h"
+#include "machine.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
@@ -29,7 +31,7 @@ using namespace millrace;
 
 struct Options {
   std::vector<std::string> rest, sets;
-  bool dot = false, schema = false, parameters = false, keys = false;
+  bool dot = false, schema = false, parameters = false, keys = false, machine = false, licences = false;
   std::string svg, plugin, limit, batch, made;
 };
 
@@ -80,7 +82,7 @@ std::string inspect_network(const std::string& file, const Options& options, con
   if (options.parameters) return list_parameters(*network);
   const std::uint32_t batch =
       options.batch.empty() ? kUsualBatch : static_cast<std::uint32_t>(integer("--batch", options.batch, 1, kMaxBatch));
-  return describe_network(*network) + describe_memory(*network, registry, batch);
+  return describe_network(*network) + describe_published(document_of(file)) + describe_memory(*network, registry, batch);
 }
 
 std::string inspect_pipeline(const std::string& file, const Options& options, const Registry& registry) {
@@ -199,6 +201,7 @@ std::string inspect(const Options& options) {
   Registry registry;
   load_plugins(registry);
   if (options.schema) return json_schema(registry);
+  if (options.machine) return describe_machine(registry);
   if (options.rest.empty()) {
     if (!options.made.empty()) fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
     if (options.keys) fail(ErrorKind::usage, "--keys needs a pipeline file, or the name of a base file");
@@ -245,6 +248,9 @@ int main(int count, char** words) {
         .option("--batch", "N", "for a network: batch for its memory plan (32)", options.batch)
         .flag("--keys", "for a pipeline: every key for --set, with value and meaning", options.keys)
         .flag("--schema", "print a JSON schema of pipeline files, for editors", options.schema)
+        .flag("--machine", "this machine's cores, devices, limits, folders and libraries, and what to do about problems",
+              options.machine)
+        .flag("--licences", "the licences of everything that Millrace is linked with or contains", options.licences)
         .option("--conformance", "PLUGIN.so",
                 "check all parts of a plugin as Millrace's own are checked; exit code 1 if a check fails", options.plugin)
         .option("--limit", "SECONDS", "with --conformance: time limit per check (30)", options.limit);
@@ -255,7 +261,11 @@ int main(int count, char** words) {
         .exclude({"--schema"}, {"--keys", "--new", "--conformance"})
         .exclude({"--keys"}, {"--new", "--conformance"})
         .exclude({"--new"}, {"--conformance"})
-        .exclude({"--dot"}, {"--svg"});
+        .exclude({"--dot"}, {"--svg"})
+        .exclude({"--machine"}, {"--licences"});
+    for (const char* alone : {"--machine", "--licences"}) {
+      arguments.exclude({alone}, of_a_file).exclude({alone}, {"--schema", "--keys", "--new", "--conformance"});
+    }
     arguments.names([] {
       Registry registry;
       load_all_plugins(registry);
@@ -270,6 +280,13 @@ int main(int count, char** words) {
     if (!options.limit.empty()) fail(ErrorKind::usage, "--limit belongs to --conformance");
     if (options.schema && !options.rest.empty())
       fail(ErrorKind::usage, "--schema covers all pipeline files: leave out '{}'", options.rest[0]);
+    if ((options.machine || options.licences) && !options.rest.empty())
+      fail(ErrorKind::usage, "{} describes no file: leave out '{}'", options.machine ? "--machine" : "--licences",
+           options.rest[0]);
+    if (options.licences) {
+      fmt::print("{}", licence_table());
+      return 0;
+    }
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
     if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: remove '{}'", options.rest[1]);
     fmt::print("{}", terminal_text(inspect(options)));

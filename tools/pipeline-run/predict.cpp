@@ -283,14 +283,6 @@ InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::
        weights);
 }
 
-// True if the loss takes numbers from 0 to 1, like binary_cross_entropy: they state whether an image has a label.
-bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
-  const Value* const named = recipe.measure.kind() == Value::Kind::text ? &recipe.measure : recipe.measure.find("type");
-  const bool is_text = named != nullptr && named->kind() == Value::Kind::text;
-  const LossType* const loss = is_text ? registry.losses().find(named->text()) : nullptr;
-  return loss != nullptr && loss->info->numbers.has_value();
-}
-
 // The stage that compares the network's result with the truth.
 std::string comparison_of(const InferenceRecipe& recipe, const Registry& registry) {
   if (restores(recipe)) return "write_quality";

@@ -47,9 +47,9 @@ TEST(BinaryCrossEntropy, NamesTheSampleWhoseNumbersAreNoTargets) {
     numbers[4] = wrong;
     const Error error = testkit::error_of([&] { check("binary_cross_entropy"); });
     EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), fmt::format("sample 'photos/1.jpg': number 2 of 3 is {}, and loss 'binary_cross_entropy' takes "
-                                           "those from 0 to 1",
-                                           wrong));
+    EXPECT_EQ(error.message(),
+              fmt::format("sample 'photos/1.jpg': number 2 of 3 is {}, but loss 'binary_cross_entropy' takes numbers from 0 to 1",
+                          wrong));
   }
   EXPECT_NO_THROW(check("mean_squared_error"));
   batch->weights[1] = 0;  // it does not count

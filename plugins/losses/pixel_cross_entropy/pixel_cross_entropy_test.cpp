@@ -62,8 +62,7 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
     return "";
   };
   const auto loss = testkit::make_loss("pixel_cross_entropy");
-  EXPECT_EQ(mistake(*loss),
-            "loss 'pixel_cross_entropy' needs images of class indices beside the images, and the source has none");
+  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy' needs label images of class indices, but the source has none");
   setting.target.kind = TargetSpec::Kind::classes;
   setting.target.classes.fill(255);
   setting.target.classes[4] = 3;

@@ -129,7 +129,7 @@ TEST_F(ReadFolderTest, APatternThatLeavesNothingOutIsWarnedOf) {
   mistyped.leave_out = {"draft"};
   EXPECT_EQ(opened(mistyped)->classes().size(), 2U);
   ASSERT_EQ(warnings_.warnings().size(), 1U);
-  EXPECT_NE(warnings_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos);
+  EXPECT_NE(warnings_.warnings()[0].find("leave_out: 'draft' matches nothing in '"), std::string::npos);
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_F(ReadPairsTest, HandsOnTheColoursOfItsClasses) {
             "classes[1].colour: 'building' has no colour, and 'sky' has one: name those of all classes, or of none");
   coloured.classes[1].colour = "#80000";
   EXPECT_EQ(usage(coloured),
-            "classes[1].colour: class 'building': '#80000' is no colour; write red, green and blue as \"#804080\"");
+            "classes[1].colour: class 'building': '#80000' is not a colour; write red, green and blue as \"#804080\"");
   coloured.classes[1].colour = "#800000";
   EXPECT_EQ(ReadPairs(coloured, context_).colours(), (Texts{"#8080ff", "#800000"}));
   coloured.classes[0].colour.clear();
@@ -419,7 +419,7 @@ TEST_F(ReadPairsTest, SaysWhichPatternLeavesNothingOut) {
   drafts.leave_out = {"drafts", "draft"};
   EXPECT_EQ(samples(drafts).size(), 2U);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[0].find("leave_out: 'draft' matches nothing in '"), std::string::npos) << run_.warnings()[0];
 }
 
 }  // namespace

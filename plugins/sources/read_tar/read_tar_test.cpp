@@ -380,7 +380,7 @@ TEST_F(ReadTarTest, AShardThatIsReplacedByOneOfTheSameSizesEndsTheRun) {
     for (sample.key.index = 0; sample.key.index < 3; ++sample.key.index) source->read(sample);
   });
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("s.tar' has changed since it was listed, and its labels may be others"), std::string::npos)
+  EXPECT_NE(error.message().find("s.tar' has changed since it was listed, so its labels may have changed too"), std::string::npos)
       << error.message();
 }
 

@@ -142,7 +142,7 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
     : JointSink(context),
       params_(params),
       context_(context),
-      result_(context, params.normalised),
+      result_(context.network, params.normalised),
       spaced_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch),
       shown_(static_cast<std::size_t>(params.predictions)) {
   if (context.target.kind != TargetSpec::Kind::image) {

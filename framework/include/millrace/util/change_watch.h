@@ -30,9 +30,7 @@ class ChangeWatch {
     if (now.bytes == listed_.bytes && now.version == listed_.version) return;
     if (now.bytes != listed_.bytes || !is_same()) {
       fail(ErrorKind::data,
-           "'{}' has changed since it was listed, and its labels may be others: run again with the files as they "
-           "are now",
-           url);
+           "'{}' has changed since it was listed, so its labels may have changed too: run again with the current files", url);
     }
     listed_ = std::move(now);
   }
