@@ -320,7 +320,7 @@ std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes
   return colours;
 }
 
-void refuse_what_needs_labels(const ReadPairs::Params& params) {
+void require_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
   const char* key = !params.suffix.empty()         ? "suffix"
                     : !params.image_suffix.empty() ? "image_suffix"
@@ -415,7 +415,7 @@ ReadPairs::ReadPairs(const Params& params, const StageSite& site)
       colours_(colours_of(params.classes)),
       target_(target_of(params)),
       ignored_(params.ignored.begin(), params.ignored.end()) {
-  refuse_what_needs_labels(params);
+  require_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
     targets_.emplace(PairingFolder{storage_for(site, "labels", *params.labels, Storage::Kind::folder), *params.labels,
