@@ -61,7 +61,7 @@ class NetworkReader {
       Diagnostics mistakes;
       plan_.network = load_network(*file, variables, registry_, mistakes, use->at(), made ? options_.made_by : "");
       for (const Diagnostics::Entry& each : mistakes.entries()) {
-        const bool is_there = is_of_zoo && is_in_file(each.at) && is_beside(*each.at.file, *file);
+        const bool is_there = is_of_zoo && is_in_file(each.at) && is_in_same_folder(*each.at.file, *file);
         errors_.add(is_there ? used_in(places_of(variables, use->at()), each.at) : each.at, each.message);
       }
     } catch (const Error& error) {
@@ -81,7 +81,7 @@ class NetworkReader {
     }
   }
 
-  static bool is_beside(const fs::path& a, const fs::path& b) {
+  static bool is_in_same_folder(const fs::path& a, const fs::path& b) {
     return a.parent_path().lexically_normal() == b.parent_path().lexically_normal();
   }
 
@@ -104,9 +104,9 @@ class NetworkReader {
   // Empty after a mistake, which is in errors_, with `hint` appended.
   std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
-    const std::string beside = (folder_of(name) / given).lexically_normal().string();
+    const std::string next_to_file = (folder_of(name) / given).lexically_normal().string();
     std::error_code ignored;
-    for (const std::string& file : {beside, given.lexically_normal().string()}) {
+    for (const std::string& file : {next_to_file, given.lexically_normal().string()}) {
       if (const std::string why = why_unreachable(file); !why.empty()) {
         errors_.add(name.at(), fmt::format("'{}' {}", file, why));
         return std::nullopt;
@@ -114,8 +114,8 @@ class NetworkReader {
       if (fs::is_regular_file(file, ignored)) return file;
     }
     const std::string here = given.lexically_normal().string();
-    const std::string elsewhere = here == beside ? "" : fmt::format("; in the working folder {}", no_such_file(here));
-    errors_.add(name.at(), no_such_file(beside) + elsewhere + (fs::exists(beside, ignored) ? "" : hint));
+    const std::string elsewhere = here == next_to_file ? "" : fmt::format("; in the working folder {}", no_such_file(here));
+    errors_.add(name.at(), no_such_file(next_to_file) + elsewhere + (fs::exists(next_to_file, ignored) ? "" : hint));
     return std::nullopt;
   }
 
@@ -139,10 +139,10 @@ class NetworkReader {
     if (weights->text().starts_with("file://")) *weights = Value(file_url_path(weights->text()), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
     if (const auto file = weights_in_folder(*weights)) return void(*weights = Value(*file, weights->at()));
-    const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
+    const std::string next_to_file = (folder_of(*weights) / weights->text()).lexically_normal().string();
     std::error_code ignored;
-    if (options_.sent_weights && !fs::exists(beside, ignored) && !fs::exists(weights->text(), ignored)) {
-      *weights = Value(beside, weights->at());
+    if (options_.sent_weights && !fs::exists(next_to_file, ignored) && !fs::exists(weights->text(), ignored)) {
+      *weights = Value(next_to_file, weights->at());
       return;
     }
     if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());

@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kEnding = ".toml";
 
 // The library is in lib, or one level deeper on distributions with a folder for each architecture.
-std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
-  std::vector<fs::path> folders = {beside / shelf.folder};
+std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& parent) {
+  std::vector<fs::path> folders = {parent / shelf.folder};
   if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {
     std::error_code error;
     if (!fs::is_directory(pipelines, error))

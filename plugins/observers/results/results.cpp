@@ -17,9 +17,9 @@
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 
 namespace millrace {
 namespace {
@@ -203,7 +203,7 @@ class ResultsObserver final : public RunObserver {
     const std::string path = (folder_ / "results.csv").string();
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
-    if (!std::exchange(told_of_moving_, true)) {
+    if (!std::exchange(warned_of_moving_, true)) {
       control_->warn(fmt::format("'{}' was moved or removed: rows from here on are in a new file of this name", path));
     }
     write_all();
@@ -255,7 +255,7 @@ class ResultsObserver final : public RunObserver {
   std::size_t in_file_ = 0;                  // number of rows in the file, its first ones
   std::vector<Row> rows_;                    // rows after those
   std::map<std::string, ByClass> by_class_;  // by graph
-  bool told_of_moving_ = false;
+  bool warned_of_moving_ = false;
   std::set<std::string> told_;  // files with a warning already logged
   std::optional<LineFile> file_;
   bool is_behind_ = false;  // results.csv lacks rows or columns
