@@ -44,7 +44,7 @@ std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLengt
     const std::uint64_t passes = passes_before_the_end(*pipeline.graph(figure->graph), run);
     if (passes > patience) return;  // the first pass sets the value to improve on
     said.push_back(fmt::format(
-        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, and the run has {}",
+        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, but the run has {}",
         pipeline.place_of(fmt::format("{}.patience", table)), table, patience, patience + 1, figure->graph, passes));
   };
   look_at("stop", pipeline.stop.figure, pipeline.stop.patience);

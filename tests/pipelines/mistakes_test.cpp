@@ -220,9 +220,8 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
   loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
-  loss("{ class_weights = [1, 2] }",
-       {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, and the network's output has 10 "
-        "channels"});
+  loss("{ class_weights = [1, 2] }", {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, "
+                                      "but the network's output has 10 channels"});
 }
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,

@@ -268,11 +268,11 @@ TEST_F(HttpServer, IsTrustedOverTlsOnlyWithItsCertificateAndUnderItsName) {
 
 TEST_F(HttpServer, HasNoFolders) {
   HttpStorage from = storage();
-  EXPECT_EQ(from.look("https://host/folder/"), Storage::Kind::folder);
-  EXPECT_EQ(from.look("https://host/file"), Storage::Kind::unknown);
+  EXPECT_EQ(from.kind("https://host/folder/"), Storage::Kind::folder);
+  EXPECT_EQ(from.kind("https://host/file"), Storage::Kind::unknown);
   EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.list("https://host/folder/", [](const Storage::Object&) {}); }),
               "cannot list 'https://host/folder/': a web server has no folders");
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.look("s3://bucket/x"); }), "expected https://host/name");
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.kind("s3://bucket/x"); }), "expected https://host/name");
 }
 
 }  // namespace

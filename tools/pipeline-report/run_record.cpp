@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "config/document.h"
 #include "millrace/error.h"
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 
 namespace millrace {
 
@@ -130,7 +130,7 @@ RunRecord read_run(const fs::path& folder) {
   run.state = "no end";
   run.pipeline = pipeline_in(folder);
   Reader reader(run);
-  const ToldSteps steps(folder / "metrics.jsonl");
+  const RecordedSteps steps(folder / "metrics.jsonl");
   std::size_t number = 0;
   for (std::string line; std::getline(file, line); ++number) {
     try {

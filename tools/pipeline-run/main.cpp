@@ -274,7 +274,7 @@ int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
 void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
                bool speaks) {
   const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
-  telling_others(*prepared, [&] {
+  leave_on_error(*prepared, [&] {
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
     warn_of_memory(*prepared);

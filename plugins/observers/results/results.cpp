@@ -17,9 +17,9 @@
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 
 namespace millrace {
 namespace {

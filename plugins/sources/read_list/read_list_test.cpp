@@ -162,11 +162,9 @@ TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
   auto params = list("file_name,label\n1.jpg,0\n1.jpg,1\n1.jpg,2\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
-  EXPECT_EQ(
-      run_.warnings().back(),
-      fmt::format("'{}': labels are read as positions of classes, and not as names: '0' is class '1', '1' is class '2', '2' "
-                  "is class '3'; if that is wrong, write the names as labels",
-                  params.path));
+  EXPECT_EQ(run_.warnings().back(), fmt::format("'{}': labels are read as positions of classes, not as names: '0' is class '1', "
+                                                "'1' is class '2', '2' is class '3'; if that is wrong, write the names as labels",
+                                                params.path));
   params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
