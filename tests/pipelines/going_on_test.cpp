@@ -122,7 +122,7 @@ TEST_F(GoingOnTest, ALostDeviceIsNamedWithTheCheckpointAndTheCommandThatGoesOn) 
   const std::string path = "MILLRACE_PLUGIN_PATH=" + plugins.string();
   const auto start = [&](const std::string& lost) {
     fs::remove_all(runs());
-    Words words = {"/usr/bin/env", path, "MILLRACE_SIMULATED_FAIL=" + lost};
+    Words words = {"/usr/bin/env", path, "SIMULATED_GPU_FAIL=" + lost};
     const Words rest = command({}, {"--devices", "simulated:0"});
     words.insert(words.end(), rest.begin(), rest.end());
     return run_command(words);

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kPrefix = "MILLRACE_";
-constexpr std::array<std::string_view, 27> kKnown = {"CACHE",
+constexpr std::array<std::string_view, 25> kKnown = {"CACHE",
                                                      "CUDA_DEPENDENT_LAUNCH",
                                                      "CUDA_LIBRARIES",
                                                      "CUDA_PROFILE",
@@ -34,8 +34,6 @@ constexpr std::array<std::string_view, 27> kKnown = {"CACHE",
                                                      "S3_PART",
                                                      "S3_STALL_TIMEOUT",
                                                      "S3_TIMEOUT",
-                                                     "SIMULATED_FAIL",
-                                                     "SIMULATED_FAIL_CALL",
                                                      "SLOW_SUMS",
                                                      "SLOW_SUMS_LOG"};
 

@@ -87,7 +87,7 @@ class PrimitiveChecksTest : public testing::Test {
   ~PrimitiveChecksTest() override { planted = {}; }
 
   PrimitiveChecks checks(const std::filesystem::path& file = {}) {
-    return {std::make_shared<Verdicts>(file), [this](std::string_view text) { warnings_.emplace_back(text); }};
+    return {std::make_shared<EngineChoices>(file), [this](std::string_view text) { warnings_.emplace_back(text); }};
   }
   static std::shared_ptr<const Network> network() {
     return network_of(R"(

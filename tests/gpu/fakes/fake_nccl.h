@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "communicator.h"
 #include "millrace/kernels.h"
+#include "nccl/communicator.h"
 #include "testkit/recording_queue.h"
 
 // NCCL does not define these handles' contents.

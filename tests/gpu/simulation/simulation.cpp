@@ -54,9 +54,9 @@ CallbackScope::CallbackScope(testkit::OrderChecker& checker, int stream, const C
   current_ = this;
 }
 
-Tried& Simulation::tried(int machine) {
-  const std::scoped_lock lock(tried_mutex_);
-  return tried_[machine];
+EngineChoices& Simulation::choices(int machine) {
+  const std::scoped_lock lock(choices_mutex_);
+  return choices_[machine];
 }
 
 std::vector<Violation> Simulation::violations() const {

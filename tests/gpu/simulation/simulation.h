@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "millrace/backend/engine_choices.h"
 #include "millrace/error.h"
-#include "runtime/tried.h"
 #include "simulation/allocations.h"
 #include "simulation/arenas.h"
 #include "testkit/recording_order.h"
@@ -84,7 +84,7 @@ class Simulation {
   const SimulationOptions& options() const { return options_; }
   testkit::OrderChecker& checker() { return checker_; }
   Allocations& allocations() { return allocations_; }
-  Tried& tried(int machine);
+  EngineChoices& choices(int machine);
 
   std::vector<testkit::Violation> violations() const;
   // work: its running number; 0: the latest.
@@ -156,8 +156,8 @@ class Simulation {
 
   std::mutex work_mutex_;
 
-  std::mutex tried_mutex_;
-  std::map<int, Tried> tried_;  // by machine
+  std::mutex choices_mutex_;
+  std::map<int, EngineChoices> choices_;  // by machine; in memory
 
   std::mutex queues_mutex_;
   std::vector<SimulatedQueue*> queues_;

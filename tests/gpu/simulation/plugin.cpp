@@ -29,7 +29,7 @@ class StrictMachine final : public SimulatedMachine {
   DeviceInfo info_;
 };
 
-// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; MILLRACE_SIMULATED_FAIL_CALL:
+// SIMULATED_GPU_FAIL: the number of the piece of work with which a device is lost, from 1 on; SIMULATED_GPU_FAIL_CALL:
 // that of the host's call. Without them none is.
 std::uint64_t number_in(const char* variable) {
   const char* const text = std::getenv(variable);
@@ -52,8 +52,8 @@ class SimulatedBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(SimulationOptions{
-      .fail_operation = number_in("MILLRACE_SIMULATED_FAIL"), .fail_call = number_in("MILLRACE_SIMULATED_FAIL_CALL")});
+  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(
+      SimulationOptions{.fail_operation = number_in("SIMULATED_GPU_FAIL"), .fail_call = number_in("SIMULATED_GPU_FAIL_CALL")});
 };
 
 }  // namespace

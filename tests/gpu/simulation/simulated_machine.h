@@ -62,7 +62,7 @@ class SimulatedMachine : public Machine {
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;
-  Tried& tried() override { return simulation_->tried(info_.index); }
+  EngineChoices& choices() override { return simulation_->choices(info_.index); }
   double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
 
