@@ -221,7 +221,9 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
   Json facts = facts_of(model, options, *request.written, registry);
-  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", facts.dump(), folder.string()});
+  Json told = facts;
+  told["plain"] = request.plain;
+  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", told.dump(), folder.string()});
   RunOptions run;
   run.graph = model.recipe.graph;
   run.weights = model.weights_file;
