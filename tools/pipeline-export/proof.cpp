@@ -183,6 +183,10 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
   Pipeline pipeline = load_pipeline(file, overrides, registry, load);
   pipeline.observers.clear();
+  pipeline.best.reset();  // these may name figures of stages that are left out
+  pipeline.stop.figure.reset();
+  pipeline.plateau.figure.reset();
+  pipeline.checkpoint.best.reset();
   return pipeline;
 }
 
