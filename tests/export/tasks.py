@@ -21,7 +21,7 @@ KINDS = ("disc", "bar", "cross")
 HEAD = 'extends = "{base}"\n[run]\nname = "{task}"\nepochs = {epochs}\nprecision = "fp32"\nfolder = "runs"\n'
 NETWORK = '[network]\nuse = "quickstart"\nheight = 32\nwidth = 32\n'
 LIST = '[data]\npath = "{folder}/list-{name}"\ncolumns = {columns}\n[image]\nside = 32\n'
-NUMBERS = ["x [pixels]", "y [pixels]"]
+NUMBERS = ["x (pixels)", "y (pixels)"]
 TASKS = {
     "classes": (25, "classify_small", '[data]\npath = "{folder}/classes"\n' + NETWORK),
     "multilabel": (25, "labels", LIST.replace("{name}", "labels").replace("{columns}", json.dumps(KINDS)) + NETWORK),
