@@ -39,11 +39,14 @@ TEST(InstallTree, HasExactlyThePublicHeaders) {
 TEST(InstallTree, HasEverythingInItsPlace) {
   for (const char* name : {"bin/pipeline-run", "bin/pipeline-inspect", "bin/pipeline-profile",
                            "share/bash-completion/completions/pipeline-run", "share/zsh/site-functions/_millrace",
-                           "share/millrace/LICENSE", "share/millrace/pipelines/cifar10.toml", "share/millrace/plugins/guide/layer.md", "share/millrace/pipelines/networks/cifar10_conv.toml"}) {
+                           "share/millrace/LICENSE", "share/millrace/pipelines/cifar10.toml", "share/millrace/plugins/guide/layer.md", "share/millrace/pipelines/networks/cifar10_conv.toml",
+                           "share/millrace/examples/predict/CMakeLists.txt"}) {
     EXPECT_TRUE(fs::exists(kPrefix / name)) << name;
   }
   const fs::path libraries = kPrefix / MILLRACE_LIBDIR;
   EXPECT_TRUE(fs::exists(libraries / "libmillrace.so"));
+  EXPECT_TRUE(fs::exists(libraries / "libmillrace_predict.so"));
+  EXPECT_TRUE(fs::exists(libraries / "pkgconfig/millrace-predict.pc"));
   EXPECT_TRUE(fs::exists(libraries / "cmake/Millrace/MillraceConfig.cmake"));
   EXPECT_TRUE(fs::exists(libraries / "cmake/Millrace/MillracePlugin.cmake"));
   EXPECT_TRUE(fs::exists(libraries / "millrace/plugins/read_folder.so"));

@@ -100,7 +100,7 @@ Arguments& add_run_options(Arguments& arguments, CommandLine& line, Words& words
               line.options.weights)
       .option("--predict", "IMAGES",
               "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as in the "
-              "validation of --weights",
+              "validation of --weights; -: read paths from standard input, and answer each with a JSON line",
               words.predict)
       .option("--out", "FOLDER", "with --predict: folder for predictions (predictions)", line.out)
       .option("--labels", "WHAT",
@@ -226,6 +226,12 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
     fail(ErrorKind::usage,
          "{} changes a key of FILE, and --predict makes its own: use --set, as --set predict.batch.size=10 does", option);
   }
+  const bool lines = std::ranges::find(line.predict, "-") != line.predict.end() || std::ranges::find(files, "-") != files.end();
+  if (lines && (!files.empty() || !line.out.empty() || !line.labels.empty() || line.strict || !line.overrides.empty() || line.check)) {
+    fail(ErrorKind::usage, "--predict - reads all paths from standard input, and writes lines: leave out other images, --out, --labels, "
+         "--strict, --set and --check");
+  }
+  if (lines && line.options.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
   if (whole && !line.tries()) return;
   fail(ErrorKind::usage,
        "--predict runs one graph in one process: leave out --graph, --from, --resume, --processes, --overfit and --find-rate");
