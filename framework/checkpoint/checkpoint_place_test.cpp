@@ -72,7 +72,7 @@ class HeldObjects final : public Storage {
   }
   const std::string& at(const std::string& url) const {
     const auto found = objects.find(url);
-    if (found == objects.end()) fail(ErrorKind::data, "cannot read '{}': there is no such object", url);
+    if (found == objects.end()) fail(ErrorKind::data, "cannot read '{}': no such object", url);
     return found->second;
   }
 };

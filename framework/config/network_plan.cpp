@@ -22,6 +22,7 @@
 #include "millrace/util/paths.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
+#include "network/published.h"
 #include "plugin/loss_params.h"
 #include "sampling/sample_order.h"
 
@@ -54,7 +55,7 @@ class NetworkReader {
     if (!file) return {};
     const bool is_of_zoo = is_shipped_name(use->text());
     *use = Value(*file, use->at());
-    if (!options_.other_weights) find_weights();
+    if (!options_.other_weights) find_weights(*file);
     const Value variables = read_params();
     try {
       const bool made = use->at().file && *use->at().file == options_.made_by;
@@ -132,20 +133,50 @@ class NetworkReader {
     return existing_file(use, has ? fmt::format("; the zoo has it: use = \"{}\"", name) : "");
   }
 
-  void find_weights() {
+  // `file`: of the network.
+  void find_weights(const std::string& file) {
     Value* weights = table_.find("weights");
     if (weights && weights->kind() == Value::Kind::table) weights = weights->find("file");
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(file_url_path(weights->text()), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
-    if (const auto file = weights_in_folder(*weights)) return void(*weights = Value(*file, weights->at()));
+    if (const auto best = weights_in_folder(*weights)) return void(*weights = Value(*best, weights->at()));
+    if (take_published(*weights, file)) return;
     const std::string next_to_file = (folder_of(*weights) / weights->text()).lexically_normal().string();
     std::error_code ignored;
     if (options_.sent_weights && !fs::exists(next_to_file, ignored) && !fs::exists(weights->text(), ignored)) {
       *weights = Value(next_to_file, weights->at());
       return;
     }
-    if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
+    if (const auto found = existing_file(*weights, weights_hint(weights->text()) + published_names_))
+      *weights = Value(*found, weights->at());
+  }
+
+  // Weights that the network's file names. A file or folder of that name wins, then one that has the published file's name.
+  // False: it names none so.
+  bool take_published(Value& weights, const std::string& file) {
+    std::error_code ignored;
+    const bool is_word = weights.text().find_first_of("./") == std::string::npos;
+    if (!is_word || fs::exists(folder_of(weights) / weights.text(), ignored) || fs::exists(weights.text(), ignored)) return false;
+    Diagnostics mistakes;  // reported when the network is read
+    const auto document = read_document(file, {}, mistakes);
+    if (!document) return false;
+    std::vector<std::string> names;
+    for (const PublishedWeights& each : published_weights(*document, mistakes)) {
+      names.push_back(each.name);
+      if (each.name != weights.text()) continue;
+      const Position at = weights.at();
+      const std::string url = each.url.starts_with("file://") ? file_url_path(each.url) : each.url;
+      const fs::path name = fs::path(url).filename();
+      const fs::path next_to_file = (folder_of(weights) / name).lexically_normal();
+      weights = Value(is_readable_file(next_to_file) ? next_to_file.string() : is_readable_file(name) ? name.string() : url, at);
+      if (weights.text().find("://") != std::string::npos) check_url(weights);
+      if (!each.sha256.empty() && table_.find("sha256") == nullptr) table_.set("sha256", Value(each.sha256, at));
+      if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);
+      return true;
+    }
+    if (!names.empty()) published_names_ = fmt::format("; the network's file names \"{}\"", fmt::join(names, "\", \""));
+    return false;
   }
 
   // The best weights of the run in a named folder, or else the last ones; empty if it is not a run's folder.
@@ -252,6 +283,7 @@ class NetworkReader {
   const Registry& registry_;
   const LoadOptions& options_;
   Diagnostics& errors_;
+  std::string published_names_;  // for messages
   NetworkPlan plan_;
 };
 
@@ -259,8 +291,7 @@ class NetworkReader {
 
 std::string weights_hint(const std::string& name) {
   if (name.find_first_of("./") != std::string::npos) return {};
-  return "; unlike networks, weights cannot be chosen by name: give a .safetensors, .pth or .pt file, or the URL of one, such as "
-         "those of torchvision";
+  return "; no weights are known by this name: give a .safetensors, .pth or .pt file, or the URL of one";
 }
 
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {

@@ -91,5 +91,31 @@ TEST_F(NetworkPlanRefuses, ANetworkThatTheZooLacks) {
   EXPECT_TRUE(text.ends_with("; write a file of your own with its ending: \"resnet81.toml\"")) << text;
 }
 
+// A word stands for the file that the network's author has published; the user's own file of either name wins.
+TEST_F(NetworkPlanRefuses, NoPublishedWeightsAndTakesTheNearestOnes) {
+  std::ifstream small("networks/small.toml");
+  const std::string network{std::istreambuf_iterator<char>(small), {}};
+  const auto taken = [&](const std::string& word) {
+    write("p.toml", train("[network]\nuse = \"networks/named.toml\"\nclasses = 7\nweights = \"" + word + "\"\n"));
+    return load_pipeline("p.toml", {}, registry_).network_params;
+  };
+  const std::string place = fs::absolute("far/small-01234567.pth").string();
+  write("networks/named.toml",
+        network + "\n[published.lab]\nurl = \"file://" + place + "\"\nrename = [{ from = \"aux*\", to = \"\" }]\n");
+  EXPECT_EQ(taken("lab").weights.file, place);
+  EXPECT_EQ(taken("lab").rename.size(), 1U);
+  write("small-01234567.pth", "");
+  EXPECT_EQ(taken("lab").weights.file, "small-01234567.pth");
+  write("lab", "");
+  EXPECT_EQ(taken("lab").weights.file, "lab");
+  EXPECT_TRUE(taken("lab").rename.empty()) << "they are the user's own";
+  const std::string text = mistakes(train("[network]\nuse = \"networks/named.toml\"\nclasses = 7\nweights = \"imagenet\"\n"));
+  EXPECT_NE(text.find("the network's file names \"lab\""), std::string::npos) << text;
+  write("networks/named.toml", network + "\n[published.lab]\nadress = \"https://host/x.pth\"\n");
+  const std::string wrong = mistakes(train("[network]\nuse = \"networks/named.toml\"\nclasses = 7\n"));
+  EXPECT_NE(wrong.find("published weights 'lab' have no key 'adress': expected url, sha256 or rename"), std::string::npos)
+      << wrong;
+}
+
 }  // namespace
 }  // namespace millrace::plan_test

@@ -18,7 +18,6 @@ namespace {
 
 constexpr const char* kEnding = ".toml";
 
-// The library is in lib, or one level deeper on distributions with a folder for each architecture.
 std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& parent) {
   std::vector<fs::path> folders = {parent / shelf.folder};
   if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {
@@ -27,10 +26,7 @@ std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& parent) {
       fail(ErrorKind::usage, "MILLRACE_PIPELINES: '{}' is not a folder{}", pipelines, error ? ": " + error.message() : "");
     folders.push_back(fs::path(pipelines) / shelf.folder);
   }
-  const fs::path library = library_folder();
-  for (const fs::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
-    if (!root.empty()) folders.push_back(root / "share" / "millrace" / "pipelines" / shelf.folder);
-  }
+  for (const fs::path& share : share_folders()) folders.push_back(share / "pipelines" / shelf.folder);
   return folders;
 }
 

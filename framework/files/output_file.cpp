@@ -17,6 +17,7 @@
 #include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -158,7 +159,7 @@ void sync_files(const std::string& folder) {
 }
 
 std::string output_path(const StageSite& site, std::string_view key, const std::string& file) {
-  std::filesystem::path path = file;
+  std::filesystem::path path = local_path(key, file);
   if (path.is_relative()) {
     if (site.run == nullptr || site.run->output_folder().empty()) {
       fail(ErrorKind::usage,

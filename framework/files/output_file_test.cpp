@@ -147,6 +147,14 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': nothing can be created in '/proc'");
 }
 
+TEST(OutputPath, IsAPathOfThisMachine) {
+  const testkit::TestFolder folder;
+  EXPECT_EQ(output_path({}, "file", "file://" + folder.path().string() + "/a%20b.csv"), folder / "a b.csv");
+  const Error error = testkit::error_of([&] { output_path({}, "file", "s3://bucket/figures.csv"); });
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_NE(error.message().find("file: 's3://bucket/figures.csv' is a URL"), std::string::npos) << error.message();
+}
+
 // Leftovers of a run that was killed in its evaluation, including those outside its own folder.
 TEST(OutputFolder, IsClearedOfWhatKilledProgramsDidNotFinishAndOfNothingElse) {
   const testkit::TestFolder folder;

@@ -43,11 +43,11 @@ TEST(Storage, ThatRefusesDoesNotSayThatThereIsNothing) {
     return means_absent(Error(kind, fmt::format("cannot read '{}': {}", url, cause)), url);
   };
   const std::string bucket = "s3://bucket/classes.txt", web = "https://host/classes.txt";
-  EXPECT_TRUE(says(bucket, "HTTP 404 NoSuchKey (there is no such object at host)"));
+  EXPECT_TRUE(says(bucket, "HTTP 404 NoSuchKey (no such object at host)"));
   EXPECT_FALSE(says(bucket, "HTTP 403 AccessDenied: HTTP 404 may be meant"));
   EXPECT_FALSE(says(bucket, "HTTP 301 PermanentRedirect (the bucket lies in the region 'b')"));
   EXPECT_TRUE(says("other://bucket/x", "there is none"));
-  EXPECT_TRUE(says(web, "HTTP 404 (there is no such file)"));
+  EXPECT_TRUE(says(web, "HTTP 404 (no such file)"));
   EXPECT_TRUE(says(web, "HTTP 403 (the server does not allow it)"));
   for (const std::string& url : {bucket, web}) EXPECT_FALSE(says(url, "HTTP 404", ErrorKind::unreachable));
   EXPECT_TRUE(says("/nowhere/classes.txt", "No such file or directory"));

@@ -37,7 +37,7 @@ Node::Kind kind_of(const StageType& type) {
 }
 
 // By stage: whether it is stepwise, or takes what comes from one. Such packets are in order, and under a token.
-std::vector<bool> are_of_steps(const GraphPlan& plan) {
+std::vector<bool> are_of_steps(const FlowPlan& plan) {
   std::vector<bool> are(plan.stages.size(), false);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     if (plan.stages[i].type->stepwise) are[i] = true;
@@ -51,15 +51,15 @@ std::vector<bool> are_of_steps(const GraphPlan& plan) {
 }  // namespace
 
 struct Graph::State {
-  State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options,
+  State(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options,
         Workers::State& workers);
   ~State();
 
   void make_core();
-  void add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
-  void add_links(const GraphPlan& plan);
-  void add_retry(const GraphPlan& plan);
-  FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
+  void add_nodes(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
+  void add_links(const FlowPlan& plan);
+  void add_retry(const FlowPlan& plan);
+  FeederPlan feeder_plan(const FlowPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
   std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: not a chunk
   Counters::Totals totals_of(const flow::Node& node) const;
@@ -76,7 +76,7 @@ struct Graph::State {
   std::size_t memory_bound = 0;
 };
 
-Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
+Graph::State::State(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
                     const GraphOptions& options, Workers::State& the_workers)
     : name(plan.name), workers(the_workers) {
   make_core();
@@ -118,7 +118,7 @@ Graph::State::~State() {
   stop_stages();
 }
 
-void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
+void Graph::State::add_nodes(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
   const std::vector<bool> of_steps = are_of_steps(plan);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const StagePlan& stage = plan.stages[i];
@@ -140,7 +140,7 @@ Link& Graph::State::add_link(const std::string& from, const std::string& to) {
   return link;
 }
 
-void Graph::State::add_links(const GraphPlan& plan) {
+void Graph::State::add_links(const FlowPlan& plan) {
   const std::vector<bool> of_steps = are_of_steps(plan);
   for (const EdgePlan& edge : plan.edges) {
     const auto from = static_cast<std::size_t>(edge.from_stage), to = static_cast<std::size_t>(edge.to_stage);
@@ -161,7 +161,7 @@ void Graph::State::add_links(const GraphPlan& plan) {
   }
 }
 
-void Graph::State::add_retry(const GraphPlan& plan) {
+void Graph::State::add_retry(const FlowPlan& plan) {
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const StageType& type = *plan.stages[i].type;
     if (type.role != StageType::Role::batcher) continue;
@@ -178,7 +178,7 @@ void Graph::State::add_retry(const GraphPlan& plan) {
   }
 }
 
-FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const {
+FeederPlan Graph::State::feeder_plan(const FlowPlan& plan, const GraphOptions& options, int threads) const {
   FeederPlan feeding;
   feeding.options = options;
   feeding.threads = threads;
@@ -218,7 +218,7 @@ void Graph::State::stop_stages() {
   }
 }
 
-Graph::Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+Graph::Graph(const FlowPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
              Workers& workers)
     : state_(std::make_unique<State>(plan, stages, options, *workers.state_)) {}
 

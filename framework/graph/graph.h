@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "config/plan.h"
+#include "graph/flow_plan.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
@@ -75,7 +75,7 @@ RunningStage running_stage() noexcept;
 class Graph {
  public:
   // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.
-  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+  Graph(const FlowPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
         Workers& workers);
   ~Graph();  // stops and drains
   Graph(const Graph&) = delete;

@@ -95,9 +95,10 @@ const PluginDescriptor& checked_descriptor(void* library, const std::string& pat
   if (!descriptor || descriptor->magic != kPluginMagic) {
     fail(ErrorKind::usage, "'{}' is not a Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
   }
-  if (descriptor->abi != kAbiVersion) {
-    fail(ErrorKind::usage, "plugin '{}' was built for ABI {}, this program has ABI {}: build it again", path, descriptor->abi,
-         kAbiVersion);
+  const std::uint32_t major = descriptor->abi & 0xffff, minor = descriptor->abi >> 16;
+  if (major != kAbiVersion || minor > kAbiMinor) {
+    fail(ErrorKind::usage, "plugin '{}' was built for ABI {}.{}, this program has ABI {}.{}: build it again", path, major, minor,
+         kAbiVersion, kAbiMinor);
   }
   if (std::string_view(descriptor->toolchain) != MILLRACE_TOOLCHAIN) {
     fail(ErrorKind::usage, "plugin '{}' was built with toolchain '{}', this program with '{}': build it again", path,

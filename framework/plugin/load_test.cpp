@@ -69,8 +69,12 @@ TEST(PluginLoad, RegistersWhatAPluginOffers) {
 }
 
 TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
-  EXPECT_EQ(refusal(plugin("other_abi")), fmt::format("plugin '{}' was built for ABI {}, this program has ABI {}: build it again",
-                                                      plugin("other_abi"), kAbiVersion + 1, kAbiVersion));
+  const auto expected = [](const std::string& path, std::uint32_t major, std::uint32_t minor) {
+    return fmt::format("plugin '{}' was built for ABI {}.{}, this program has ABI {}.{}: build it again", path, major, minor,
+                       kAbiVersion, kAbiMinor);
+  };
+  EXPECT_EQ(refusal(plugin("other_abi")), expected(plugin("other_abi"), kAbiVersion + 1, kAbiMinor));
+  EXPECT_EQ(refusal(plugin("newer_abi")), expected(plugin("newer_abi"), kAbiVersion, kAbiMinor + 1));
 }
 
 TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {

@@ -37,7 +37,6 @@ struct RunHooks {
   const std::atomic<int>* stop_signal = nullptr;         // a received signal: the run ends after the current steps
   const std::atomic<int>* checkpoint_signals = nullptr;  // number of signals that request a checkpoint
   std::shared_ptr<RunObserver> observer;                 // in addition to those of the file, with Delivery::all; may be null
-  std::function<void(const Graph::Figures&)> on_tick;    // about 20 times a second, with the main graph's values
   std::function<double(std::uint64_t)> rate_factor;      // factor of the learning rate at each step, from 0; null: 1
 };
 

@@ -108,6 +108,7 @@ class InferenceRecipeReader {
     for (const ParamInfo& info : set.infos()) recipe_.network.erase(info.name);
     Diagnostics ignored;  // reported when it was read before
     if (const auto document = read_document(pipeline_.network_params.use, {}, ignored)) recipe_.document = *document;
+    recipe_.document.erase("published");  // the URL of other weights
     const Network& network = *pipeline_.network;
     const auto list = [](const std::vector<double>& numbers) { return Value(Array(numbers.begin(), numbers.end())); };
     recipe_.input.set("height", Value(network.input.height));

@@ -453,7 +453,6 @@ void Runner::tick() {
     if (const std::string text = running.stall.check(graph, name_of(index)); !text.empty()) run_.log().warn(text);
   }
   if (index != 0) return;
-  if (prepared_.options.hooks.on_tick) prepared_.options.hooks.on_tick(graph.figures());
   report_progress();
 }
 

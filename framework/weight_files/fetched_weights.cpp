@@ -12,7 +12,9 @@
 #include <fstream>
 #include <vector>
 
+#include "base/secrets.h"
 #include "files/file_sum.h"
+#include "memory_limits/limit.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -22,6 +24,7 @@
 #include "millrace/util/output_file.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
+#include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -89,6 +92,7 @@ class Fetch {
     }
     require_sha256();  // not only after a long wait
     doing_(fmt::format("fetching the weights '{}'", url_));
+    announce(storage, path);
     ByteBuffer bytes;
     storage.read(url_, bytes);
     if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", url_);
@@ -100,6 +104,17 @@ class Fetch {
   }
 
  private:
+  void announce(Storage& storage, const std::string& path) const {
+    std::uint64_t size = 0;
+    try {
+      size = storage.stat(url_).bytes;
+    } catch (const Error& error) {  // a server that does not say: reading reports what is wrong
+      if (error.kind() == ErrorKind::unreachable) throw;
+    }
+    print_to_stderr("fetching the weights '{}'{}, once, into '{}'\n", without_secrets(url_),
+                    size == 0 ? "" : fmt::format(", {}", bytes_text(size)), path);
+  }
+
   void require_sha256() const {
     if (expected_.empty() || has_sha256()) return;
     fail(ErrorKind::usage, "'{}' must be checked, but this build of Millrace computes no SHA-256: it was made without OpenSSL",

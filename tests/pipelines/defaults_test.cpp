@@ -42,7 +42,7 @@ TEST(ShortOptions, AreRefusedWhereTheyDoNotSayWhichKeyIsMeant) {
             "pipeline-run: --lr: [validate] has no stage with a learning rate\n");
   EXPECT_EQ(refusal({"--lr", "fast"}), "pipeline-run: --lr: expected a number of at least 0, found 'fast'\n");
   EXPECT_EQ(refusal({"--seed-of-all", "3"}),
-            "pipeline-run: there is no option '--seed-of-all'; a key of the file is changed by --set, as --set "
+            "pipeline-run: unknown option '--seed-of-all'; a key of the file is changed by --set, as --set "
             "TABLE.seed_of_all=VALUE; see pipeline-run --help\n");
 }
 

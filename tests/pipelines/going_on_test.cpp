@@ -100,8 +100,7 @@ TEST_F(GoingOnTest, AFolderOfARunIsEnoughToGoOnWithIt) {
   };
   EXPECT_NE(refusal({run_folder.string()}).find("is the folder of a run: --resume "), std::string::npos);
   EXPECT_NE(refusal({"--resume"}).find("--resume needs a pipeline or the folder of a run"), std::string::npos);
-  EXPECT_NE(refusal({"--resume", runs().string()}).find("holds no pipeline.toml, which the folder of a run has"),
-            std::string::npos);
+  EXPECT_NE(refusal({"--resume", runs().string()}).find("has no pipeline.toml, unlike the folder of a run"), std::string::npos);
   EXPECT_NE(refusal({"--weights", run_folder.string()}).find("--graph validate with the folder of a run measures them"),
             std::string::npos);
   EXPECT_NE(refusal({"--validate", run_folder.string()}).find("write --graph validate --weights RUN_FOLDER"), std::string::npos);
@@ -123,7 +122,7 @@ TEST_F(GoingOnTest, ALostDeviceIsNamedWithTheCheckpointAndTheCommandThatGoesOn) 
   const std::string path = "MILLRACE_PLUGIN_PATH=" + plugins.string();
   const auto start = [&](const std::string& lost) {
     fs::remove_all(runs());
-    Words words = {"/usr/bin/env", path, "MILLRACE_SIMULATED_FAIL=" + lost};
+    Words words = {"/usr/bin/env", path, "SIMULATED_GPU_FAIL=" + lost};
     const Words rest = command({}, {"--devices", "simulated:0"});
     words.insert(words.end(), rest.begin(), rest.end());
     return run_command(words);
@@ -198,7 +197,7 @@ TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
   EXPECT_EQ(written[1].at("step"), 12);
   const Outcome without = asked({ask, "checkpoint.every=never"});
   EXPECT_EQ(without.code, 0) << without.err;
-  EXPECT_NE(without.err.find("observer asker asked for checkpoint, which was refused: the run writes no checkpoints\n"),
+  EXPECT_NE(without.err.find("observer asker requested checkpoint, which was refused: the run writes no checkpoints\n"),
             std::string::npos)
       << without.err;
 }

@@ -93,7 +93,8 @@ TEST(Observers, MetricsAreWholeAfterSigterm) {
   EXPECT_EQ(lines.back().at("event"), "end");
   EXPECT_EQ(lines.back().at("signal"), SIGTERM);
   EXPECT_EQ(lines.back().at("step"), of(lines, "step").size());
-  EXPECT_NE(outcome.err.find("stopping after the step under way; once more to stop at once\n"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("stopping after the current step; another signal stops at once\n"), std::string::npos)
+      << outcome.err;
 }
 
 // The epochs that the console has reported as finished. A slow run also reports progress: "train: epoch 3/5  step 41/60".
@@ -245,8 +246,7 @@ TEST(RunControl, AStopEndsTheRunInGoodOrder) {
   EXPECT_FALSE(lines.back().contains("signal"));
   EXPECT_LT(lines.back().at("step"), 100);
   EXPECT_TRUE(fs::exists(run_in(folder / "runs") / "weights.safetensors"));
-  EXPECT_NE(outcome.err.find("stopping after the step under way: observer asker asks for it\n"), std::string::npos)
-      << outcome.err;
+  EXPECT_NE(outcome.err.find("stopping after the current step, requested by observer asker\n"), std::string::npos) << outcome.err;
 }
 
 // An observer requests it at the fifth of 400 images, which is broken.
@@ -320,7 +320,7 @@ TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   EXPECT_EQ(read_safetensors(file.string()).tensors.size(),
             read_safetensors((run_in(folder / "runs") / "weights.safetensors").string()).tensors.size());
   const Outcome nowhere = quickstart("", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
-  EXPECT_NE(nowhere.err.find("observer asker asked for save, which was refused: the run has no folder\n"), std::string::npos)
+  EXPECT_NE(nowhere.err.find("observer asker requested save, which was refused: the run has no folder\n"), std::string::npos)
       << nowhere.err;
 }
 

@@ -136,7 +136,7 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
   EXPECT_TRUE(fs::exists(folder_ / "out/images-2.csv"));
   const Outcome labelled = predict(folder_ / "a", {folder_ / "b/1.jpg", "--labels", "path"});
   EXPECT_EQ(labelled.code, 2);
-  EXPECT_NE(labelled.err.find("--labels: name the folder or the list of the images, and no single files"), std::string::npos);
+  EXPECT_NE(labelled.err.find("--labels: name the folder or the list of the images, not single files"), std::string::npos);
   ASSERT_EQ(predict(folder_ / "a", {folder_ / "b"}).code, 0);
   EXPECT_EQ(predicted_paths(folder_).size(), 5U);
   EXPECT_FALSE(fs::exists(folder_ / "out/images-2.csv")) << "of the prediction before";
@@ -173,10 +173,10 @@ TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
   const Outcome outcome =
       predict(folder_ / "a/0.jpg", {folder_ / "a/9.jpg", folder_ / "a", folder_ / "no/*.jpg", folder_ / "nowhere"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names lead nowhere, and nothing was predicted:\n  there is no "),
+  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names match no file, and nothing was predicted:\n  there is no "),
             std::string::npos)
       << outcome.err;
-  EXPECT_NE(outcome.err.find("no file fits '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("no file matches '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;
   for (const char* name : {"a/9.jpg'", "nowhere'"}) EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
@@ -184,7 +184,7 @@ TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
 TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
   const Outcome outcome = predict(shapes() + "/test", {"--labels", "column"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--labels: expected path, as read_folder tells labels of images, found 'column'"), std::string::npos)
+  EXPECT_NE(outcome.err.find("--labels: expected path, since read_folder provides the labels, found 'column'"), std::string::npos)
       << outcome.err;
 }
 
@@ -260,7 +260,7 @@ TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {
   const Outcome outcome = predict(folder_ / "photos");
   EXPECT_EQ(outcome.code, 3);
   for (const char* said : {"--predict: no image could be used: ", "out/quarantine.jsonl' names all 12; the first is '",
-                           "the image is 40 x 48, but `size` alone says that all are 32 x 32: resize the file"})
+                           "the image is 40 x 48, but `size` alone requires 32 x 32: resize the file"})
     EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("predictions: "), std::string::npos) << outcome.err;
 }

@@ -192,7 +192,7 @@ TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
   program.send(SIGINT);
   ASSERT_TRUE(program.ends(kPatience)) << program.err();
   EXPECT_EQ(program.code(), 128 + SIGINT) << program.err();
-  EXPECT_NE(program.err().find("p.csv' is not whole"), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("p.csv' is incomplete"), std::string::npos) << program.err();
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 

@@ -467,7 +467,7 @@ TEST_F(ResumeTest, WeightsOfARunThatWasResumedAndHasNotEndedAreNamedWithTheirSte
   std::ofstream(folder / "checkpoints/latest") << "step-000000020\n";
   const Outcome resumed = measure();
   EXPECT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_NE(resumed.err.find("is of step 12, and the run has a checkpoint of step 20"), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("is from step 12, and the run has a checkpoint of step 20"), std::string::npos) << resumed.err;
 }
 
 }  // namespace

@@ -470,7 +470,7 @@ TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
   EXPECT_NE(outcome.err.find("/test' holds images without folders of classes"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("\n[validate]"), std::string::npos);
   const Outcome named = classify(folder / "train", {"data.validate=" + (folder / "test").string()}, {"--quiet", "--check"});
-  EXPECT_NE(named.err.find("so that they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
+  EXPECT_NE(named.err.find("so they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
 }
 
 TEST_F(ShortFiles, NameASecondFolderForValidation) {
@@ -597,7 +597,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
       {{"data.path=/nowhere"}, ": --set data.path, used in "},
       {{"data.path=/nowhere"}, "classify.toml:38:1: [train.read]: path: '/nowhere' does not exist"},
       {{"validate.decode_image.size=unset"}, ": --set validate.decode_image.size, "},
-      {{"validate.decode_image.size=unset"}, "classify.toml:64:1: [validate.decode_image]: size: it is needed by crop"},
+      {{"validate.decode_image.size=unset"}, "classify.toml:64:1: [validate.decode_image]: size: required by crop"},
       {{"train.forward_backward.loss=pixel_cross_entropy"}, ": --set train.forward_backward.loss, used in "},
       {{"image.side=2.5"}, "--set image.side: 'size' must be [height, width], or an integer, found [2.5, 2.5]\n"},
       {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
@@ -627,7 +627,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   EXPECT_NE(check(file, {}).find(file + ":7:8: 'size' must be [height, width]"), std::string::npos) << check(file, {});
   EXPECT_EQ(check(file, {"image.side=32", "data.path=" + shapes()}).find("mine.toml"), std::string::npos);
   write("side = 32\n[validate.decode_image]\nsize = \"unset\"");
-  EXPECT_NE(check(file, {}).find(file + ":8:1: [validate.decode_image]: size: it is needed by "), std::string::npos)
+  EXPECT_NE(check(file, {}).find(file + ":8:1: [validate.decode_image]: size: required by "), std::string::npos)
       << check(file, {});
   write("side = 32\n[validate]\nevery = \"epoch\"\n[run]\nbest = \"validate.rmse\"");
   EXPECT_NE(check(file, {}).find(file + ":11:8: [validate] has no figure 'rmse'"), std::string::npos) << check(file, {});
@@ -653,7 +653,7 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
       << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_NE(make({}).err.find("is there already"), std::string::npos);
+  EXPECT_NE(make({}).err.find("already exists"), std::string::npos);
 }
 
 TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {

@@ -280,7 +280,7 @@ const std::vector<Trap>& traps() {
          {{"learning_rate = 0.05", "learning_rate = 50"}});
     trap("ARateThatMovesNothing", 0, "is too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
     trap("ARateOfZero", 0, "the learning rate is 0 in all steps", {{"learning_rate = 0.05", "learning_rate = 0"}});
-    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step takes that share of every weight",
+    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step removes that share of every weight",
          {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});
     trap("NoStep", 0, "run.epochs = 0 trains nothing", {{"epochs  = 1", "epochs  = 0"}});
     trap("LabelsThatBeginWithOne", 0, "do its labels begin with 1?", {list, {"classes = 3", "classes = 4"}, untested},

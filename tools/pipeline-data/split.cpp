@@ -121,8 +121,7 @@ void make_folder(const SplitOptions& options) {
   if (error) fail(ErrorKind::storage, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
   for (const Part& part : options.parts) {
     const fs::path path = list_path(options, part);
-    if (fs::exists(path, error))
-      fail(ErrorKind::usage, "'{}' is there already: remove it, or name another folder", path.string());
+    if (fs::exists(path, error)) fail(ErrorKind::usage, "'{}' already exists: remove it, or name another folder", path.string());
   }
 }
 

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <optional>
 
+#include "base/secrets.h"
+#include "base/shell.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "millrace/error.h"
@@ -73,6 +75,7 @@ int export_model(const Options& options) {
   if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
   const Model model = read_model(from, registry);
   const OnnxFile written = onnx_file(model, options.file, registry);
+  if (written.unpools) print_to_stderr("note: TensorRT and OpenVINO have no MaxUnpool, which this network needs\n");
   const WorkFolder work(onnx);
   {
     std::ofstream file(work.file(), std::ios::binary);
@@ -84,8 +87,8 @@ int export_model(const Options& options) {
                                                   {.python = options.python,
                                                    .overrides = options.sets,
                                                    .onnx = work.file().string(),
+                                                   .written = &written,
                                                    .folder = work.proof().string(),
-                                                   .unpools = written.unpools,
                                                    .stop_signal = &stop_signal},
                                                   registry);
     if (!text) {
@@ -114,13 +117,16 @@ int main(int count, char** words) {
         "to FILE.onnx has a dozen samples and a script to repeat the comparison.");
     arguments.option("--onnx", "FILE.onnx", "the file to write", options.onnx)
         .flag("--preparation", "the file takes uint8 images, channels last, and normalises them", options.file.takes_images)
-        .flag("--results", "the file returns class probabilities, or each pixel's class", options.file.gives_results)
+        .flag("--results", "the file returns probabilities, each pixel's class, or the restored image",
+              options.file.gives_results)
+        .flag("--dynamic", "the file takes images of any size that the network can process", options.file.has_free_size)
         .option("--output", "LAYER", "this layer's output instead of the network's, as an embedding", options.file.layer)
         .option("--python", "PROGRAM", "Python with onnxruntime, openvino or opencv-python (python3)", options.python)
-        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as validate.read.path", options.sets)
+        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as validate.read.path",
+                  options.sets)
         .flag("--unproven", "write the file without a comparison, and mark it", options.file.unproven)
         .option("--prove", "FILE.onnx", "repeat a file's comparison with the samples of its proof", options.prove);
-    arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--set", "--unproven"})
+    arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--dynamic", "--set", "--unproven"})
         .exclude({"--output"}, {"--results"})
         .exclude({"--unproven"}, {"--python"});
     if (!arguments.read(count, words, options.rest)) return 0;
@@ -130,6 +136,7 @@ int main(int count, char** words) {
       return 0;
     }
     if (options.onnx.empty()) fail(ErrorKind::usage, "--onnx FILE.onnx names the file to write");
+    options.file.command = without_secrets(shell_text({words, words + count}));
     return export_model(options);
   });
 }

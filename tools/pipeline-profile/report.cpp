@@ -45,7 +45,8 @@ std::string share_text(const Profile& profile) {
     case Bottleneck::Kind::credit:
       return fmt::format("for {} of the time no batch was free to be read into, while threads were idle", share);
     case Bottleneck::Kind::ranks:
-      return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile says why", share);
+      return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile shows why",
+                         share);
     case Bottleneck::Kind::sums: return fmt::format("devices wait for {} of the time for sums of gradients", share);
     case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
     case Bottleneck::Kind::data: break;
@@ -215,8 +216,8 @@ std::string summary(const Profile& profile) {
   text += inside_text(profile) + outlier_text(profile);
   text += "\n";
   for (const Profile::Gain& gain : profile.gains) {
-    const std::string then = gain.then == "the same" ? "it would still be what the run waits for"
-                                                     : fmt::format("then the run waits for {}", gain.then);
+    const std::string then =
+        gain.then == "the same" ? "the run would still wait for it" : fmt::format("then the run waits for {}", gain.then);
     text += fmt::format("{} would give up to {} images/s ({}); {}.\n", capitalised(gain.change), rate_text(gain.rate),
                         change_text(profile.rate, gain.rate), then);
   }

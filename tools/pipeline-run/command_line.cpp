@@ -52,12 +52,12 @@ bool take_file_of_run(CommandLine& line) {
   if (folder.empty()) return false;
   if (!is_readable_file(fs::path(folder) / kPipeline)) {
     fail(ErrorKind::usage,
-         "{}: '{}' holds no {}, which the folder of a run has: name the pipeline's file too, or the folder of a run, such as "
+         "{}: '{}' has no {}, unlike the folder of a run: name the pipeline's file too, or the folder of a run, such as "
          "runs/NAME/latest",
          option, folder, kPipeline);
   }
   line.file = (fs::path(folder) / kPipeline).string();
-  line.says_file = option;
+  line.run_option = option;
   const bool is_named = !line.shorts.name.empty() || std::ranges::any_of(line.overrides, [](const std::string& each) {
     return each.starts_with("run.name=");
   });
@@ -253,7 +253,7 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
 // The options that a command which continues or explains the run must repeat: all that affect its results.
 std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
   std::vector<std::string> again = {program};
-  if (line.says_file.empty()) again.push_back(line.file);
+  if (line.run_option.empty()) again.push_back(line.file);
   const auto add = [&](const char* option, const std::string& value, const std::string& plain = {}) {
     if (value != plain) again.insert(again.end(), {option, value});
   };

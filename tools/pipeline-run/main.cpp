@@ -98,7 +98,7 @@ void choose_weights_of_run(CommandLine& line) {
                                   : "";
   if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
   if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
-    print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
+    print_to_stderr("warning: '{}' is from step {}, and the run has a checkpoint of step {}; --resume {} completes it\n",
                     file.string(), *last, newest, weights);
   }
   weights = (without_link(weights) / file.filename()).string();  // recorded by the run
@@ -174,7 +174,7 @@ const StagePlan& only_stage(const GraphPlan& graph, const char* option, const ch
 }
 
 // The equivalent values for --set: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
-// Error(usage) for an invalid value, and if there is no such stage or more than one.
+// Error(usage) for an invalid value, and unless there is one such stage.
 std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPlan& graph) {
   std::vector<std::string> overrides;
   if (!options.epochs.empty()) {
@@ -459,7 +459,7 @@ int run(CommandLine& line) {
   std::shared_ptr<Trial> trial;
   Pipeline pipeline;
   try {
-    if (!line.says_file.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.says_file, line.file);
+    if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
     if (!line.predict.empty()) {

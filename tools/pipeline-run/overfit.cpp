@@ -101,7 +101,7 @@ std::string Overfit::failure_reason() const {
                         text.empty() ? "" : ". ", *course_.guess());
   }
   if (!text.empty()) return text;
-  return "Look at the labels (pipeline-data show), the loss and the learning rate, at dropout, weight decay and frozen layers";
+  return "Check the labels (pipeline-data show), the loss and the learning rate, dropout, weight decay and frozen layers";
 }
 
 std::string Overfit::text() const { return (succeeded() ? "passed: " : "failed: ") + verdict(); }

@@ -81,7 +81,7 @@ void check_apart(const std::string& folder, const std::string& read) {
   if (fs::is_directory(list, ignored) && lies_in(out, list)) {
     fail(ErrorKind::usage,
          "--out: '{}' lies in '{}', whose images are read, and pictures of predictions would be read among them: name a folder "
-         "beside it",
+         "next to it",
          folder, read);
   }
   const auto holds = [&](const char* pictures) { return lies_in(list, out / pictures); };

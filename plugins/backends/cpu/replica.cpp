@@ -207,7 +207,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   void keep_gradients() override {
     submit(Work::training, [this] {
-      parameters_.keep_gradients();
+      parameters_.keep_gradients(host_queue);
       adds_ = true;
     });
   }
@@ -353,7 +353,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   void run_backward(Announcement& to) {
     if (training_ == nullptr) {
       if (Executable* const others = compiled_.full_training(epoch_); others != nullptr) others->meet_backward();
-      parameters_.zero_gradients();
+      parameters_.zero_gradients(host_queue);
       return;
     }
     training_->backward(pass_, [&](int node) { announce(to, node); });

@@ -431,12 +431,12 @@ std::string Story::changes() {
     if (from < each.course.size()) curves.push_back(curve(name, each, from));
   }
   if (!curves.empty()) members.push_back(fmt::format("\"curves\":[{}]", fmt::join(curves, ",")));
-  std::vector<std::string> said;
+  std::vector<std::string> lines;
   for (const Message& each : log_) {
-    if (each.number > told_messages_) said.push_back(message(each));
+    if (each.number > sent_messages_) lines.push_back(message(each));
   }
-  told_messages_ = messages_;
-  if (!said.empty()) members.push_back(fmt::format("\"log\":[{}]", fmt::join(said, ",")));
+  sent_messages_ = messages_;
+  if (!lines.empty()) members.push_back(fmt::format("\"log\":[{}]", fmt::join(lines, ",")));
   return fmt::format("{{{}}}", fmt::join(members, ","));
 }
 

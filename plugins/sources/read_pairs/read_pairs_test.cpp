@@ -163,12 +163,12 @@ TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
   const std::string advice =
-      "unpaired = \"skip\" in [train.read] leaves such files out, --set train.read.unpaired=skip; with data.path, --set "
+      "unpaired = \"skip\" in [train.read] skips such files, --set train.read.unpaired=skip; with data.path, --set "
       "data.unpaired=skip does so in all parts";
   EXPECT_EQ(error.message(), fmt::format("'{}' has no partner; {}", folder_ / "images/c.jpg", advice));
   folder_.write("labels/d.png");
   EXPECT_EQ(error_of(params()).message(),
-            fmt::format("'{}' has no partner (nor have others, 2 in all); {}", folder_ / "images/c.jpg", advice));
+            fmt::format("'{}' has no partner (one of 2 such files); {}", folder_ / "images/c.jpg", advice));
 }
 
 TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
@@ -213,9 +213,9 @@ TEST_F(ReadPairsTest, NamesWhatAListHasAndNoFolder) {
   listed.list = folder_ / "train.txt";
   folder_.write("train.txt", "a\nx\ny\n");
   const std::string found =
-      fmt::format("'{}' names 'x', of which no image is in '{}', one of 2 such names", *listed.list, folder_ / "images");
+      fmt::format("'{}' names 'x', which has no matching image in '{}', one of 2 such names", *listed.list, folder_ / "images");
   EXPECT_EQ(error_of(listed).message(),
-            found + "; unpaired = \"skip\" in [train.read] leaves such out, --set train.read.unpaired=skip");
+            found + "; unpaired = \"skip\" in [train.read] skips such names, --set train.read.unpaired=skip");
   listed.unpaired = "skip";
   EXPECT_EQ(samples(listed).size(), 1U);
   EXPECT_EQ(run_.warnings(), Texts{found});
@@ -243,7 +243,7 @@ TEST_F(ReadPairsTest, BothNamesMayHaveASuffix) {
   pairs.image_suffix = "";  // all names have this ending, and none pairs as written
   EXPECT_EQ(samples(pairs), expected);
   EXPECT_EQ(run_.warnings().back(),
-            fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": say so in [train.read]", pairs.images,
+            fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": set it in [train.read]", pairs.images,
                         *pairs.labels));
   pairs.image_suffix = "_right";
   EXPECT_NE(error_of(pairs).message().find("files whose names end in '_right'"), std::string::npos);
@@ -281,7 +281,7 @@ TEST_F(ReadPairsTest, FilesOfOtherKindsAreCounted) {
   folder_.write("images/c.webp");
   folder_.write("labels/c.tif");
   EXPECT_EQ(samples(params()).size(), 2U);
-  EXPECT_EQ(run_.warnings().back(), fmt::format("left out of '{}': 2 files that end in none of .jpg, .jpeg, .png, such as '{}'",
+  EXPECT_EQ(run_.warnings().back(), fmt::format("left out of '{}': 2 files without the extension .jpg, .jpeg, .png, such as '{}'",
                                                 folder_ / "images", folder_ / "images/c.webp"));
 }
 
@@ -289,18 +289,17 @@ TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
   folder_.write("labels/a.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  const std::string same = fmt::format("'a.jpg' and 'a.png' in '{}' have the same name: which is it? ", folder_ / "labels");
+  const std::string same = fmt::format("'a.jpg' and 'a.png' in '{}' have the same name. ", folder_ / "labels");
   EXPECT_TRUE(error.message().starts_with(same)) << error.message();
 }
 
 TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
   auto others = params();
   others.extensions = {"tif"};
-  EXPECT_EQ(
-      error_of(others).message(),
-      fmt::format("no image in '{0}': files that end in .tif are looked for, and there are 2 files that end in none of .tif, "
-                  "such as '{0}/a.jpg'",
-                  folder_ / "images"));
+  EXPECT_EQ(error_of(others).message(),
+            fmt::format("no image in '{0}': expected files that end in .tif, and there are 2 files without the extension .tif, "
+                        "such as '{0}/a.jpg'",
+                        folder_ / "images"));
   auto unmarked = params();
   unmarked.suffix = "_L";
   EXPECT_EQ(
@@ -330,7 +329,7 @@ TEST_F(ReadPairsTest, RefusesClassesThatContradictOneAnother) {
 TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
   auto wrong = params();
   wrong.classes.clear();
-  EXPECT_EQ(usage(wrong).find("classes: expected what the label images hold"), 0U);
+  EXPECT_EQ(usage(wrong).find("classes: expected the classes of the label images"), 0U);
   wrong = params();
   wrong.labels.reset();
   EXPECT_EQ(usage(wrong), "classes: the target is an image, which has no classes");
@@ -338,7 +337,7 @@ TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
   EXPECT_EQ(usage(wrong), "target: \"classes\" needs `labels`, the folder of label images");
   wrong = params();
   wrong.balance = true;
-  EXPECT_EQ(usage(wrong), "balance: here pixels have classes, images have none");
+  EXPECT_EQ(usage(wrong), "balance: pixels have classes here, images do not");
 }
 
 TEST_F(ReadPairsTest, RefusesWhatNeedsLabelsWithoutThem) {

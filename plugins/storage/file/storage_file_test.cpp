@@ -130,7 +130,7 @@ TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
   FileStorage storage;
   const std::string path = folder / "trian/x";
   const std::string expected =
-      fmt::format("'{}' does not exist: there is no 'trian' in '{}', but a 'train'", path, folder.path().string());
+      fmt::format("'{}' does not exist: 'trian' is missing in '{}' (did you mean 'train'?)", path, folder.path().string());
   for (const Error& error :
        {error_of([&] { names(storage, path); }), error_of([&] { storage.kind(path); }), error_of([&] { storage.stat(path); })}) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
@@ -206,7 +206,7 @@ TEST(FileStorage, ARangeBehindTheEndIsAStorageFault) {
   for (const std::uint64_t offset : {1U, 6U}) {
     const Error error = error_of([&] { storage.read(file, offset, 5, out); });
     EXPECT_EQ(error.kind(), ErrorKind::storage);
-    EXPECT_EQ(error.message(), fmt::format("'{}' has 5 bytes: 5 from byte {} on were asked for", file, offset));
+    EXPECT_EQ(error.message(), fmt::format("'{}' has 5 bytes: 5 from byte {} on were requested", file, offset));
   }
 }
 
@@ -232,7 +232,7 @@ TEST(FileStorage, RefusesUrlsThatAreNoFiles) {
   EXPECT_EQ(message("file://data/train"),
             "'file://data/train': expected an absolute path after 'file://', as in 'file:///data/train'");
   EXPECT_EQ(message("s3://bucket/a"), "'s3://bucket/a' does not name a file");
-  EXPECT_EQ(message(""), "an empty text names no file");
+  EXPECT_EQ(message(""), "the name of a file is empty");
   EXPECT_EQ(message(std::string("a\0b", 3)), "'a' has a zero byte in it");
 }
 
@@ -292,7 +292,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   std::error_code refused;  // some file systems do not support this size
   fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
   if (!refused) {
-    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than there is memory");
+    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than fits in memory");
   }
 }
 

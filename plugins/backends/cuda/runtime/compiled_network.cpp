@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "trace.h"
+
 namespace millrace::cuda {
 namespace {
 
@@ -11,11 +13,8 @@ namespace {
 Shortcuts supported_shortcuts(Machine& machine, const CompileOptions& options) {
   Shortcuts wanted = Shortcuts::from_environment();
   wanted.recordings = wanted.recordings && options.graphs && !options.time_layers;
-  if (options.train_batch == 0) return wanted;
-  std::vector<std::string> refused;
-  const Shortcuts chosen = try_shortcuts(machine, wanted, refused);
-  for (const std::string& why : refused) machine.warn(fmt::format("{}: {}", machine.info().name, why));
-  return chosen;
+  if (options.train_batch > 0) wanted.recordings = wanted.recordings && recordings_work(machine);
+  return wanted;
 }
 
 }  // namespace
@@ -59,8 +58,8 @@ void CompiledNetwork::start(std::function<void()> drain) {
   context.scalars = scalars_.as<StepScalars>();
   tickets_ = DeviceMemory(machine_, context.ticket_bytes, "tickets of sums");
   context.tickets = tickets_.as<std::uint32_t>();
-  if (options_.time_layers) layer_trace_ = std::make_unique<StepTrace>(machine_, false, "");
-  context.layers = layer_trace_.get();
+  if (options_.time_layers) layer_meter_ = std::make_unique<DeviceMeter>(machine_, TraceRequest::kMaxSpans);
+  context.layers = layer_meter_.get();
   bind_all(arena_bytes());
 }
 
@@ -110,7 +109,7 @@ std::string CompiledNetwork::engines() const {
 
 std::vector<LayerTime> CompiledNetwork::layer_times() const {
   std::vector<LayerTime> times = executables_.layer_times();
-  for (const TraceSpan& span : layer_trace_->spans()) {
+  for (const WorkSpan& span : layer_meter_->spans()) {
     const auto layer = std::find_if(times.begin(), times.end(), [&](const LayerTime& time) { return time.layer == span.queue; });
     if (layer == times.end()) continue;
     const bool forward = span.what == Executable::kForward;

@@ -41,7 +41,7 @@ class CompiledNetwork {
   void rehearse(Executable& network, Queue& queue);
 
   std::string engines() const;  // engines for full batches, by layer
-  bool times_layers() const { return layer_trace_ != nullptr; }
+  bool times_layers() const { return layer_meter_ != nullptr; }
   std::vector<LayerTime> layer_times() const;  // REQUIRES: times_layers(), and all work is complete
 
  private:
@@ -60,7 +60,7 @@ class CompiledNetwork {
   std::vector<int> bucket_nodes_;
   Executables<Executable> executables_;
   DeviceMemory arena_, scalars_, tickets_;
-  std::unique_ptr<StepTrace> layer_trace_;  // with CompileOptions::time_layers: a span for each layer of a pass
+  std::unique_ptr<DeviceMeter> layer_meter_;  // with CompileOptions::time_layers: a span for each layer of a pass
   std::function<void()> drain_;
 };
 

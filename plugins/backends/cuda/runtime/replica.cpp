@@ -187,12 +187,11 @@ class TrainingPasses {
 // An update thus runs under the backward of the layers before it. Only drain(), read() and write() wait for the device.
 class ParameterQueue {
  public:
-  // `passes`: the queue of forward and backward. `trace`: null, or records a piece for each update. All must outlive this object.
-  ParameterQueue(Machine& machine, ParameterStore& parameters, Queue& passes, DeviceMeter& meter, StepTrace* trace)
+  // `passes`: the queue of forward and backward. All must outlive this object.
+  ParameterQueue(Machine& machine, ParameterStore& parameters, Queue& passes, DeviceMeter& meter)
       : parameters_(parameters),
         passes_(passes),
         meter_(meter),
-        trace_(trace),
         queue_(machine.make_queue("update")),
         filled_(parameters.plan().parameters.buckets().size()) {}
 
@@ -222,8 +221,7 @@ class ParameterQueue {
     queue_->wait(after);
     queue_->wait(filled_[static_cast<std::size_t>(bucket)]);  // for any `after`, backward still reads the weights until then
     {
-      const StepTrace::Piece piece(trace_, *queue_, "update", "optimizer");
-      const DeviceMeter::Piece measured(&meter_, *queue_, &DeviceTimes::update);
+      const DeviceMeter::Piece piece(&meter_, *queue_, "update", "optimizer", &DeviceTimes::update);
       parameters_.update(*queue_, bucket, step);
     }
     return mark_updated();
@@ -270,7 +268,6 @@ class ParameterQueue {
   ParameterStore& parameters_;
   Queue& passes_;
   DeviceMeter& meter_;
-  StepTrace* const trace_;
   const std::unique_ptr<Queue> queue_;
   std::vector<Ref<Mark>> filled_;  // by bucket, from the last backward, which no longer reads its weights then
   Ref<Mark> updated_;              // the last work on parameters
@@ -361,7 +358,8 @@ class GpuReplica final : public Replica, public MeasuresDevice {
         compiled_(*machine_, network_, options_, parameters_),
         losses_(*machine_, network_, options_.request.losses, most_samples()),
         view_sum_(*machine_, MapSpec::of(network_.output(), most_samples(), DataType::f32), options_.request.sums_views),
-        meter_(std::make_unique<DeviceMeter>(*machine_)) {
+        trace_(TraceRequest::from_environment()),
+        meter_(std::make_unique<DeviceMeter>(*machine_, trace_.wants_spans() ? TraceRequest::kMaxSpans : 0)) {
     check_fit(options_.resident_sets, memory_plan(), machine_->info());
   }
 
@@ -370,7 +368,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       if (!input_) return;
       drain();
       losses_.deliver();
-      if (trace_) trace_->finish(compiled_.engines());
+      if (trace_.wants_spans()) trace_.finish(*machine_, meter_->spans(), compiled_.engines());
     } catch (const Error&) {  // finish() reports these errors
     }
   }
@@ -416,8 +414,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     if (count == 0) return;
     Executable& network = compiled_.training(count, batch->epoch);
     input_->load(batch, begin, count);
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "ingest", &DeviceTimes::training);
     network.begin(*compute_);
     input_->ingest(network.input(), View{});
     training_ = &network;
@@ -432,8 +429,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     SetScalars scalars;
     scalars.values = {step, first_sample_};
     scalars.out = compiled_.scalars();
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "forward", &DeviceTimes::training);
     compute_->run(scalars);
     passes_->forward(*training_);
     training_->begin_loss(*compute_);
@@ -444,8 +440,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       for (const LossTerm& term : terms) losses_.clear(term);
       return compute_->mark();
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "loss", &DeviceTimes::training);
     Ref<Event> known;
     const auto run = [&](const LossTerm& term, const auto& at, bool add) {
       known = losses_.run(*compute_, term, {at.output(), &at.d_output(), add}, input_->staged(), input_->pixel_table());
@@ -464,8 +459,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       for (int bucket = 0; bucket < filled_buckets_; ++bucket) announce(bucket, mark);
       return;
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "backward", &DeviceTimes::training);
     passes_->backward(*training_, filled_buckets_, announce);
   }
 
@@ -492,7 +486,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     const bool one = is_one_view(looks);
     Executable& network = compiled_.inference(count);
     input_->load(batch, begin, count);
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::inference);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "inference", &DeviceTimes::inference);
     result_ = one ? network.output() : view_sum_.begin(network.output());
     inferred_ = &network;
     for (const View& view : looks) {
@@ -501,7 +495,6 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       network.forward(*compute_);
       if (!one) view_sum_.add(*compute_, network.output(), view);
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
     Ref<Event> known;
     if (loss == nullptr)
       known = compute_->mark();
@@ -592,15 +585,14 @@ class GpuReplica final : public Replica, public MeasuresDevice {
 
   void allocate() {
     compute_ = machine_->make_queue("compute");
-    trace_ = StepTrace::from_environment(*machine_);
     parameters_.start(*machine_);
-    updates_.emplace(*machine_, parameters_, *compute_, *meter_, trace_.get());
+    updates_.emplace(*machine_, parameters_, *compute_, *meter_);
     losses_.start();
     view_sum_.start();
     compiled_.start([this] { drain(); });
     passes_.emplace(*machine_, *compute_, compiled_.bucket_nodes(), compiled_.shortcuts().recordings);
     auto staging = std::make_unique<Staging>(*machine_, most_samples(), network_.input, target_needs(), options_.resident_sets,
-                                             trace_.get(), meter_.get());
+                                             meter_.get());
     input_.emplace(*machine_, network_, std::move(staging), *compute_);
   }
 
@@ -626,10 +618,10 @@ class GpuReplica final : public Replica, public MeasuresDevice {
   CompiledNetwork compiled_;
   Losses losses_;
   ViewSum view_sum_;
+  const TraceRequest trace_;
   const std::unique_ptr<DeviceMeter> meter_;
 
   // Created by start().
-  std::unique_ptr<StepTrace> trace_;  // null: disabled
   std::unique_ptr<Queue> compute_;
   std::optional<TrainingPasses> passes_;
   std::optional<ParameterQueue> updates_;
