@@ -153,7 +153,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
   }
   map_ = context_.target.shape(context_.window);
   if (map_.height == output[1] && map_.width == output[2]) return;
-  fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+  fail(ErrorKind::usage, "the network's output is {}, but the label images are {} x {}: they must match", to_string(output),
        map_.height, map_.width);
 }
 
