@@ -168,8 +168,8 @@ class NetworkReader {
       const Position at = weights.at();
       const std::string url = each.url.starts_with("file://") ? file_url_path(each.url) : each.url;
       const fs::path name = fs::path(url).filename();
-      const fs::path next_to_file = (folder_of(weights) / name).lexically_normal();
-      weights = Value(is_readable_file(next_to_file) ? next_to_file.string() : is_readable_file(name) ? name.string() : url, at);
+      const fs::path near = (folder_of(weights) / name).lexically_normal();
+      weights = Value(is_readable_file(near) ? near.string() : is_readable_file(name) ? name.string() : url, at);
       if (weights.text().find("://") != std::string::npos) check_url(weights);
       if (!each.sha256.empty() && table_.find("sha256") == nullptr) table_.set("sha256", Value(each.sha256, at));
       if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);

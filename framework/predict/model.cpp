@@ -121,7 +121,7 @@ std::shared_ptr<const Network> network_for_size(const InferenceRecipe& recipe, c
   const auto validated = network_at({recipe.document, recipe.network}, registry);
   const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
   if (validated && !std::ranges::equal(network->parameters, validated->parameters, same)) {
-    why = fmt::format("its layers have weights for {} x {} alone", input_extent(recipe, "height"), input_extent(recipe, "width"));
+    why = fmt::format("its layers have weights only for {} x {}", input_extent(recipe, "height"), input_extent(recipe, "width"));
     return nullptr;
   }
   const Value* const scale = recipe.target.find("scale");

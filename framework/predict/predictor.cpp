@@ -158,6 +158,7 @@ class Prediction::Worker {
   }
 
   Ref<Predictions> run(const PredictedInput& input) {
+    if (!network_) compile(owner_.model_.network);  // the last image's size could not be compiled
     prepare(input);
     const ImageShape prepared = batch_.samples[0].image().shape;
     if (owner_.own_size_ && !same_size(prepared, network_->input)) {
@@ -178,6 +179,7 @@ class Prediction::Worker {
       step.stage->process(0, std::move(packet), output);
       packet = output.take();
     }
+    if (!packet.payload) fail(ErrorKind::run, "the network's stages sent no predictions");
     Ref<Predictions> values = Ref<Predictions>::adopt(static_cast<Predictions*>(packet.payload.detach()));
     values->ready->wait();
     return values;
@@ -212,12 +214,11 @@ class Prediction::Worker {
   void compile(std::shared_ptr<const Network> network) {
     steps_.clear();
     replica_.reset();
-    network_ = std::move(network);
+    network_ = nullptr;  // until all of it is done
     StepContext context;
     static_cast<DataContext&>(context) = owner_.context_;
-    context.network = network_.get();
-    context.window = context.image = network_->input;
-    context.predicts = true;
+    context.network = network.get();
+    context.window = context.image = network->input;
     const std::vector<InferenceRecipe::StageUse> uses = inference_of(owner_.recipe_, owner_.registry_);
     CompileOptions options;
     options.infer_batch = 1;
@@ -231,7 +232,7 @@ class Prediction::Worker {
     }
     for (const LayerPort port : owner_.ports_) request_.read(port);
     options.request = request_;
-    replica_ = owner_.device_->compile(*network_, options);
+    replica_ = owner_.device_->compile(*network, options);
     replica_->start();
     for (std::size_t i = 0; i < owner_.model_.weights.size(); ++i) {
       if (const std::vector<float>& values = owner_.model_.weights[i]; !values.empty())
@@ -249,6 +250,7 @@ class Prediction::Worker {
       errors.throw_if_any();
       steps_.back().stage->open();
     }
+    network_ = std::move(network);
   }
 
   // The site of one stage, of whose outputs only one is taken.

@@ -445,7 +445,7 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
     }
     EXPECT_EQ(files, std::string(base) == "labels" ? 3U : 2U);
     EXPECT_TRUE(fs::exists(out / "features.csv"));
-    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images stand in the columns of a list"), std::string::npos);
+    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images are columns of a list"), std::string::npos);
   }
 }
 

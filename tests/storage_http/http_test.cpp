@@ -189,7 +189,7 @@ TEST_F(HttpServer, FollowsFiveRedirects) {
   EXPECT_TRUE(read(from, at("hops/5/file.bin")) == bytes_);
   EXPECT_EQ(from.stat(at("hops/2/file.bin")).bytes, bytes_.size());
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("hops/6/file.bin")); }), "HTTP 302, after 5 redirects already");
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "leads to 'ftp://host/x'");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "redirects to 'ftp://host/x'");
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/file:%2F%2F%2Fetc%2Fpasswd")); }),
               "is not an http or https URL");
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/http:%2F%2F169.254.169.254%2Fx")); }),

@@ -94,7 +94,7 @@ drawing::Picture ShownSamples::sheet(const std::string& heading, const std::vect
   sheet.title = fmt::format("{} {}", sheet.cells.size(), heading);
   sheet.legend = legend_of(shown_, names, colours_);  // empty for images with one class
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
-  sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
+  sheet.subtitle = is_map ? "image, label, prediction" : "predicted classes; mistakes are red";
   return drawing::draw(sheet);
 }
 
