@@ -88,7 +88,7 @@ bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
     weights.keep(best_path().string());
     waiting_ = Waiting{best, std::move(weights), error.what()};
   }
-  if (!std::exchange(told_, true)) {
+  if (!std::exchange(is_reported_, true)) {
     setting_.warn(
         fmt::format("the best weights, after step {}, stay in memory for another attempt: {}", best.step, waiting_->cause));
   }

@@ -578,7 +578,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
   EXPECT_NE(both.find("'helt_outt' in [data] is new, and nothing refers to it; nearest is 'held_out'"), std::string::npos)
       << both;
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
-  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
+  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: unknown base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
 }
 
