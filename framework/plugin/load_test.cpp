@@ -107,7 +107,7 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
     fs::copy_file(plugin("good"), path, fs::copy_options::overwrite_existing);
     fs::resize_file(path, left);
     const std::string said = refusal(path.string());
-    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, and", path.string(), left)))
+    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, but", path.string(), left)))
         << said;
   }
 }

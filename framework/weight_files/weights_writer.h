@@ -78,7 +78,7 @@ class WeightsWriter {
   const Setting setting_;
   Metadata export_metadata_;
   std::optional<Waiting> waiting_;
-  bool is_reported_ = false;             // reported that best weights are kept
+  bool is_reported_ = false;      // reported that best weights are kept
   std::filesystem::path rescue_;  // the one in use; "": none yet
   std::string lost_;
 };

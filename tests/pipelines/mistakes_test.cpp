@@ -201,7 +201,7 @@ TEST_F(Mistakes, ALossThatFindsNoTargets) {
          {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or images as targets, but the source "
           "has neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
-         {"loss 'pixel_cross_entropy' needs images of class indices"});
+         {"loss 'pixel_cross_entropy' needs label images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
   expect("size = 100", "size = 100000", 3,
