@@ -47,7 +47,7 @@ void append_names(std::string& line, const char* key, const std::vector<std::str
 }
 
 // The members of an answer that hold the result.
-std::string answer(const Predictor& predictor, const Prediction& prediction) {
+std::string answer(const Predictor& predictor, const ImagePrediction& prediction) {
   std::string line;
   if (predictor.task() == PredictedTask::numbers) {
     append_numbers(line, "numbers", {prediction.numbers().begin(), prediction.numbers().end()});
