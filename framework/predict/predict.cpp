@@ -38,9 +38,9 @@ struct millrace_model {
 
 namespace {
 
+using millrace::ImagePrediction;
 using millrace::ImageShape;
 using millrace::PredictedTask;
-using millrace::ImagePrediction;
 using millrace::Predictor;
 using millrace::PredictorOptions;
 using millrace::Shape;
@@ -267,7 +267,8 @@ void predict(const millrace_model& model, const millrace::PredictedInput& input,
   }
   for (std::size_t i = 0; i < count; ++i) give_back(wanted[i], at(i));
   if (!lacks_room) return;
-  const auto small = std::ranges::find_if(wanted, [](const auto& each) { return each.data != nullptr && each.bytes < each.needed; });
+  const auto small =
+      std::ranges::find_if(wanted, [](const auto& each) { return each.data != nullptr && each.bytes < each.needed; });
   refuse(MILLRACE_BUFFER, "the buffer of output {} has {} bytes, and the result {}", small - wanted.begin(), small->bytes,
          small->needed);
 }

@@ -285,7 +285,9 @@ const Network& ImagePrediction::network() const { return worker_->network(); }
 
 std::span<const float> ImagePrediction::numbers() const { return values_->result().row(0); }
 
-std::span<const float> ImagePrediction::features(std::size_t layer) const { return values_->output(predictor_->ports_[layer]).row(0); }
+std::span<const float> ImagePrediction::features(std::size_t layer) const {
+  return values_->output(predictor_->ports_[layer]).row(0);
+}
 
 const Shape& ImagePrediction::layer_shape(std::size_t layer) const { return network().shape_of(predictor_->ports_[layer]); }
 
@@ -321,12 +323,12 @@ std::vector<std::uint8_t> ImagePrediction::class_map(bool of_source, ImageShape&
   PixelClasses().find(numbers(), map.bytes(), classes);
   shape = of_source ? ImageShape{source.height, source.width, 1} : ImageShape{window.height, window.width, 1};
   const double x = double(window.width) / map.width, y = double(window.height) / map.height;
-  const AffineMap to_picture = AffineMap::scale(x, y)
-                                   .then(AffineMap::translation((x - 1) / 2, (y - 1) / 2))
-                                   .then(of_source ? source.map : AffineMap{});
+  const AffineMap to_picture =
+      AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2)).then(of_source ? source.map : AffineMap{});
   placed.resize(shape.bytes());
   constexpr std::uint8_t kFill[4] = {kUnknownClass, kUnknownClass, kUnknownClass, kUnknownClass};
-  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill, {placed.data(), shape});
+  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill,
+              {placed.data(), shape});
   return placed;
 }
 

@@ -25,9 +25,9 @@ namespace millrace {
 enum class PredictedTask : std::uint8_t { classes, labels, map, numbers, image };
 
 struct PredictorOptions {
-  int threads = 0;        // of each worker; 0: one for each processor that the calling thread may use
-  int workers = 1;        // predictions that run at once; each worker has its own copy of the weights
-  std::string precision;  // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
+  int threads = 0;                  // of each worker; 0: one for each processor that the calling thread may use
+  int workers = 1;                  // predictions that run at once; each worker has its own copy of the weights
+  std::string precision;            // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
   std::string device = "cpu";       // backend, or backend and number: "cuda:1"
   std::vector<std::string> layers;  // whose outputs ImagePrediction::features() returns
 };
@@ -45,11 +45,11 @@ class ImagePrediction {
   ~ImagePrediction();
 
   const Network& network() const;
-  std::span<const float> numbers() const;                         // the network's result, (C) or (C, H, W)
-  std::span<const float> features(std::size_t layer) const;       // of PredictorOptions::layers, by index
+  std::span<const float> numbers() const;                    // the network's result, (C) or (C, H, W)
+  std::span<const float> features(std::size_t layer) const;  // of PredictorOptions::layers, by index
   const Shape& layer_shape(std::size_t layer) const;
-  std::vector<float> scores() const;                              // of classes or labels, from 0 to 1
-  std::vector<std::uint8_t> image(ImageShape& shape) const;       // REQUIRES: task image
+  std::vector<float> scores() const;                         // of classes or labels, from 0 to 1
+  std::vector<std::uint8_t> image(ImageShape& shape) const;  // REQUIRES: task image
   // The class of each pixel of the network's input, or of the caller's image, with 255 where the network saw nothing. Throws
   // Error(usage) if a stage of the preparation does not record where pixels come from. REQUIRES: task map.
   std::vector<std::uint8_t> class_map(bool of_source, ImageShape& shape) const;

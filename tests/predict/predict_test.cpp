@@ -197,13 +197,15 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       folder.path().string());
   for (const char* graph : {"train", "validate"}) {
     file += fmt::format(
-        "[{0}]\n{1}flow = [\"read\", \"decode_image\", \"batch\", {2}]\n[{0}.read]\nstage = \"read_pairs\"\nimages = \"{3}/train\"\n"
+        "[{0}]\n{1}flow = [\"read\", \"decode_image\", \"batch\", {2}]\n[{0}.read]\nstage = \"read_pairs\"\nimages = "
+        "\"{3}/train\"\n"
         "[{0}.decode_image]\nsize = [16, 16]\ncrop = \"centre\"\n[{0}.batch]\nsize = 4\n",
         graph, graph[0] == 'v' ? "every = \"epoch\"\n" : "",
         graph[0] == 'v' ? "\"forward\", \"metrics\"" : "\"forward_backward\", \"optimizer\"", folder.path().string());
   }
-  file += "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
-          "[validate.forward]\nloss = \"mean_squared_error\"\n";
+  file +=
+      "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
+      "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
   const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -243,7 +245,8 @@ layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { o
     file += fmt::format(
         "[{0}]\nflow = [\"read\", \"decode_image\", \"batch\", {1}]\n[{0}.read]\nstage = \"read_list\"\npath = "
         "\"{2}/list.csv\"\nnumbers = [\"round\", \"red\"]\n[{0}.decode_image]\nsize = [16, 16]\n[{0}.batch]\nsize = 4\n",
-        graph, graph == "train" ? "\"forward_backward\", \"optimizer\"" : "\"forward\", \"metrics\"]\nevery = \"epoch\" #", folder);
+        graph, graph == "train" ? "\"forward_backward\", \"optimizer\"" : "\"forward\", \"metrics\"]\nevery = \"epoch\" #",
+        folder);
   }
   std::ofstream(folder + "/" + loss + ".toml") << file;
   const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
@@ -276,10 +279,16 @@ TEST(PredictLines, AnswersEachPathWithALine) {
   const TemporaryFolder folder;
   std::ofstream(folder / "bad.jpg", std::ios::binary) << "GIF89a";
   const std::string good = trained().images[0];
-  std::ofstream(folder / "paths") << good << "\n" << folder / "bad.jpg" << "\n\n" << folder / "missing \"one\".jpg" << "\n" << good;
+  std::ofstream(folder / "paths") << good << "\n"
+                                  << folder / "bad.jpg"
+                                  << "\n\n"
+                                  << folder / "missing \"one\".jpg"
+                                  << "\n"
+                                  << good;
   const auto serve = [&](const std::string& more) {
-    return run_command({"sh", "-c", fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more,
-                                                folder / "paths")});
+    return run_command(
+        {"sh", "-c",
+         fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
   const Outcome outcome = serve("--weights '" + trained().run + "'");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -325,7 +334,8 @@ TEST(Embedding, NamesWhatIsWrongWithAnImageAndGoesOn) {
   const Model model(trained().run);
   const std::string whole = read_file(trained().images[0]);
   const auto expected = model.scores(encoded(whole)).values;
-  for (const std::string& bytes : {std::string(), std::string("GIF89a"), whole.substr(0, whole.size() / 2), std::string(4000, '\0')})
+  for (const std::string& bytes :
+       {std::string(), std::string("GIF89a"), whole.substr(0, whole.size() / 2), std::string(4000, '\0')})
     EXPECT_EQ(failure([&] { model.scores(encoded(bytes)); }).first, MILLRACE_IMAGE) << bytes.size();
   const auto other_size = failure([&] { model.scores(encoded(png_of(20, 32))); });
   EXPECT_EQ(other_size.first, MILLRACE_IMAGE);
