@@ -15,7 +15,7 @@ run(ignored ${PREFIX}/bin/pipeline-run ${PREFIX}/share/millrace/pipelines/quicks
   --set run.folder=${WORK}/runs --set run.epochs=1 --set run.precision=fp32 --devices cpu)
 file(GLOB_RECURSE images ${WORK}/shapes/test/*.jpg)
 list(GET images 0 image)
-file(GLOB_RECURSE weights ${WORK}/runs/*/weights.safetensors)
+file(GLOB weights ${WORK}/runs/quickstart/20*/weights.safetensors)
 get_filename_component(folder ${weights} DIRECTORY)
 file(RENAME ${folder} "${WORK}/a moved run")
 
