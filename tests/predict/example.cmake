@@ -1,5 +1,6 @@
 # Trains a little with the install tree, builds the example against it, as C++ by find_package and as C by pkg-config, moves the run's
 # folder, and compares what both print with --predict. PREFIX, LIBDIR, WORK, COMPILER, FLAGS
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 unset(ENV{MILLRACE_PLUGIN_PATH})

@@ -287,7 +287,7 @@ TEST(PredictLines, AnswersEachPathWithALine) {
                                   << good;
   const auto serve = [&](const std::string& more) {
     return run_command(
-        {"sh", "-c",
+        {"/bin/sh", "-c",
          fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
   const Outcome outcome = serve("--weights '" + trained().run + "'");
