@@ -128,7 +128,8 @@ std::shared_ptr<const Network> network_for_size(const InferenceRecipe& recipe, c
   const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
   const Shape& output = network->output();
   if (output.rank() == 3 && output[1] == times * shape.height && output[2] == times * shape.width) return network;
-  why = fmt::format("its output would be {}, and should be {} x {}", to_string(output), times * shape.height, times * shape.width);
+  why =
+      fmt::format("its output would be {}, and should be {} x {}", to_string(output), times * shape.height, times * shape.width);
   return nullptr;
 }
 

@@ -150,7 +150,7 @@ class PredictedBatch final : public Batch {
 };
 
 // A compiled network with its stages. Used by one thread at a time.
-class Prediction::Worker {
+class ImagePrediction::Worker {
  public:
   explicit Worker(const Predictor& owner) : owner_(owner) {
     batch_.retain();  // its memory is this object's
@@ -270,26 +270,28 @@ class Prediction::Worker {
   std::vector<Step> steps_;  // before the replica, which they use, is destroyed
 };
 
-Prediction::Prediction(const Predictor* predictor, Worker* worker, Ref<Predictions> values)
+ImagePrediction::ImagePrediction(const Predictor* predictor, Worker* worker, Ref<Predictions> values)
     : predictor_(predictor), worker_(worker), values_(std::move(values)) {}
 
-Prediction::Prediction(Prediction&& other) noexcept
+ImagePrediction::ImagePrediction(ImagePrediction&& other) noexcept
     : predictor_(other.predictor_), worker_(std::exchange(other.worker_, nullptr)), values_(std::move(other.values_)) {}
 
-Prediction::~Prediction() {
+ImagePrediction::~ImagePrediction() {
   values_ = nullptr;
   if (worker_ != nullptr) predictor_->return_worker(*worker_);
 }
 
-const Network& Prediction::network() const { return worker_->network(); }
+const Network& ImagePrediction::network() const { return worker_->network(); }
 
-std::span<const float> Prediction::numbers() const { return values_->result().row(0); }
+std::span<const float> ImagePrediction::numbers() const { return values_->result().row(0); }
 
-std::span<const float> Prediction::features(std::size_t layer) const { return values_->output(predictor_->ports_[layer]).row(0); }
+std::span<const float> ImagePrediction::features(std::size_t layer) const {
+  return values_->output(predictor_->ports_[layer]).row(0);
+}
 
-const Shape& Prediction::layer_shape(std::size_t layer) const { return network().shape_of(predictor_->ports_[layer]); }
+const Shape& ImagePrediction::layer_shape(std::size_t layer) const { return network().shape_of(predictor_->ports_[layer]); }
 
-std::vector<float> Prediction::scores() const {
+std::vector<float> ImagePrediction::scores() const {
   const std::span<const float> outputs = numbers();
   std::vector<float> scores(outputs.size());
   if (predictor_->task_ == PredictedTask::labels) {
@@ -301,7 +303,7 @@ std::vector<float> Prediction::scores() const {
   return scores;
 }
 
-std::vector<std::uint8_t> Prediction::image(ImageShape& shape) const {
+std::vector<std::uint8_t> ImagePrediction::image(ImageShape& shape) const {
   const OutputPixels drawing(&network(), predictor_->draws_normalised_);
   std::vector<std::uint8_t> pixels;
   drawing.draw(numbers(), pixels);
@@ -309,7 +311,7 @@ std::vector<std::uint8_t> Prediction::image(ImageShape& shape) const {
   return pixels;
 }
 
-std::vector<std::uint8_t> Prediction::class_map(bool of_source, ImageShape& shape) const {
+std::vector<std::uint8_t> ImagePrediction::class_map(bool of_source, ImageShape& shape) const {
   const Shape& output = network().output();
   const ImageShape& window = network().input;
   const ImageShape map{static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
@@ -321,12 +323,12 @@ std::vector<std::uint8_t> Prediction::class_map(bool of_source, ImageShape& shap
   PixelClasses().find(numbers(), map.bytes(), classes);
   shape = of_source ? ImageShape{source.height, source.width, 1} : ImageShape{window.height, window.width, 1};
   const double x = double(window.width) / map.width, y = double(window.height) / map.height;
-  const AffineMap to_picture = AffineMap::scale(x, y)
-                                   .then(AffineMap::translation((x - 1) / 2, (y - 1) / 2))
-                                   .then(of_source ? source.map : AffineMap{});
+  const AffineMap to_picture =
+      AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2)).then(of_source ? source.map : AffineMap{});
   placed.resize(shape.bytes());
   constexpr std::uint8_t kFill[4] = {kUnknownClass, kUnknownClass, kUnknownClass, kUnknownClass};
-  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill, {placed.data(), shape});
+  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill,
+              {placed.data(), shape});
   return placed;
 }
 
@@ -345,7 +347,7 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
   make_preparation();
   for (const std::string& layer : options.layers) ports_.push_back(find_output(context_, "layers", layer));
   read_normalisation();
-  for (int i = 0; i < std::max(options.workers, 1); ++i) workers_.push_back(std::make_unique<Prediction::Worker>(*this));
+  for (int i = 0; i < std::max(options.workers, 1); ++i) workers_.push_back(std::make_unique<ImagePrediction::Worker>(*this));
   if (!own_size_) model_.weights = {};
   const Lock lock(mutex_);
   for (const auto& worker : workers_) idle_.push_back(worker.get());
@@ -410,15 +412,15 @@ void Predictor::read_normalisation() {
   }
 }
 
-Prediction::Worker& Predictor::take_worker() const {
+ImagePrediction::Worker& Predictor::take_worker() const {
   Lock lock(mutex_);
   while (idle_.empty()) lock.wait(free_);
-  Prediction::Worker& worker = *idle_.back();
+  ImagePrediction::Worker& worker = *idle_.back();
   idle_.pop_back();
   return worker;
 }
 
-void Predictor::return_worker(Prediction::Worker& worker) const noexcept {
+void Predictor::return_worker(ImagePrediction::Worker& worker) const noexcept {
   {
     const Lock lock(mutex_);
     idle_.push_back(&worker);  // has room: workers never become more
@@ -426,8 +428,8 @@ void Predictor::return_worker(Prediction::Worker& worker) const noexcept {
   free_.notify_one();
 }
 
-Prediction Predictor::predict(const PredictedInput& input) const {
-  Prediction prediction(this, &take_worker(), nullptr);
+ImagePrediction Predictor::predict(const PredictedInput& input) const {
+  ImagePrediction prediction(this, &take_worker(), nullptr);
   prediction.values_ = prediction.worker_->run(input);
   return prediction;
 }

@@ -47,7 +47,7 @@ void append_names(std::string& line, const char* key, const std::vector<std::str
 }
 
 // The members of an answer that hold the result.
-std::string answer(const Predictor& predictor, const Prediction& prediction) {
+std::string answer(const Predictor& predictor, const ImagePrediction& prediction) {
   std::string line;
   if (predictor.task() == PredictedTask::numbers) {
     append_numbers(line, "numbers", {prediction.numbers().begin(), prediction.numbers().end()});
@@ -66,9 +66,8 @@ std::string answer(const Predictor& predictor, const Prediction& prediction) {
   std::vector<std::string> names;
   std::vector<float> values;
   for (const std::size_t i : order) {
-    const Value* const label = labels != nullptr && labels->kind() == Value::Kind::array && i < labels->array().size()
-                                   ? &labels->array()[i]
-                                   : nullptr;
+    const Value* const label =
+        labels != nullptr && labels->kind() == Value::Kind::array && i < labels->array().size() ? &labels->array()[i] : nullptr;
     const bool is_label = !ranks && label != nullptr && label->kind() == Value::Kind::text;
     names.push_back(is_label ? label->text() : ranks && i < model.classes.size() ? model.classes[i] : std::to_string(i));
     values.push_back(scores[i]);
