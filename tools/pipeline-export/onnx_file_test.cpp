@@ -138,8 +138,13 @@ TEST(OnnxFile, TakesTheSizesThatItsNetworkCanProcess) {
   const Registry registry = registry_with_layers();
   OnnxOptions options;
   options.has_free_size = true;
-  for (const auto& [name, step] : std::map<std::string, std::int64_t>{
-           {"resnet18", 1}, {"shufflenet_v2_x1_0", 1}, {"dncnn", 1}, {"unet", 8}, {"fcn_resnet50", 8}, {"convnext_tiny", 1}}) {
+  for (const auto& [name, step] : std::map<std::string, std::int64_t>{{"resnet18", 1},
+                                                                      {"shufflenet_v2_x1_0", 1},
+                                                                      {"efficientnet_b0", 1},
+                                                                      {"dncnn", 1},
+                                                                      {"unet", 8},
+                                                                      {"fcn_resnet50", 8},
+                                                                      {"convnext_tiny", 1}}) {
     SCOPED_TRACE(name);
     const Model model = sized_model(name, registry);
     const OnnxFile written = onnx_file(model, options, registry);
