@@ -218,7 +218,8 @@ TEST(OnnxFile, SaysWhatItIs) {
   OnnxOptions options;
   options.command = "pipeline-export runs/x --onnx x.onnx";
   std::map<std::string, std::string> said;
-  for (const onnx::Property& each : parsed(onnx_file(model, options, registry)).metadata_props()) said[each.key()] = each.value();
+  const onnx::Model file = parsed(onnx_file(model, options, registry));
+  for (const onnx::Property& each : file.metadata_props()) said[each.key()] = each.value();
   EXPECT_EQ(said["names"], R"({0: 'weight (kg)', 1: 'the baker\'s age'})");
   EXPECT_EQ(said["units"], "{0: 'kg', 1: ''}");
   EXPECT_EQ(said["task"], "numbers");
