@@ -138,8 +138,13 @@ TEST(OnnxFile, TakesTheSizesThatItsNetworkCanProcess) {
   const Registry registry = registry_with_layers();
   OnnxOptions options;
   options.has_free_size = true;
-  for (const auto& [name, step] : std::map<std::string, std::int64_t>{
-           {"resnet18", 1}, {"shufflenet_v2_x1_0", 1}, {"dncnn", 1}, {"unet", 8}, {"fcn_resnet50", 8}, {"convnext_tiny", 1}}) {
+  for (const auto& [name, step] : std::map<std::string, std::int64_t>{{"resnet18", 1},
+                                                                      {"shufflenet_v2_x1_0", 1},
+                                                                      {"efficientnet_b0", 1},
+                                                                      {"dncnn", 1},
+                                                                      {"unet", 8},
+                                                                      {"fcn_resnet50", 8},
+                                                                      {"convnext_tiny", 1}}) {
     SCOPED_TRACE(name);
     const Model model = sized_model(name, registry);
     const OnnxFile written = onnx_file(model, options, registry);
@@ -213,7 +218,8 @@ TEST(OnnxFile, SaysWhatItIs) {
   OnnxOptions options;
   options.command = "pipeline-export runs/x --onnx x.onnx";
   std::map<std::string, std::string> said;
-  for (const onnx::Property& each : parsed(onnx_file(model, options, registry)).metadata_props()) said[each.key()] = each.value();
+  const onnx::Model file = parsed(onnx_file(model, options, registry));
+  for (const onnx::Property& each : file.metadata_props()) said[each.key()] = each.value();
   EXPECT_EQ(said["names"], R"({0: 'weight (kg)', 1: 'the baker\'s age'})");
   EXPECT_EQ(said["units"], "{0: 'kg', 1: ''}");
   EXPECT_EQ(said["task"], "numbers");
