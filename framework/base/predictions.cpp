@@ -211,7 +211,7 @@ bool FiniteCount::is_finite(std::span<const float> outputs) {
   return std::ranges::all_of(outputs, [](float value) { return value < std::numeric_limits<float>::infinity(); });
 }
 
-void FiniteCount::look(const Predictions& share, const Predictions::Values& outputs) {
+void FiniteCount::add(const Predictions& share, const Predictions::Values& outputs) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts) continue;

@@ -92,7 +92,7 @@ class CheckpointPlaceTest : public testing::Test {
             .storage = &storage_,
             .lock = folder_.path() / "run",
             .keep = 2,
-            .tell = [this](CheckpointEvent event) { told_.push_back(std::move(event)); },
+            .report = [this](CheckpointEvent event) { told_.push_back(std::move(event)); },
             .warn = [this](std::string text) { warnings_ += text + "\n"; }};
   }
   // Writes steps `first` to `last`; the first is the best. Returns the final error, or "".

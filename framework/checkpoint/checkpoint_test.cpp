@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneOfTheSameStep) {
 TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
   std::string text = to_json({});
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
-  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, and this program reads 1");
+  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, but this program reads 1");
 }
 
 TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {

@@ -20,7 +20,7 @@ class CheckpointWriterTest : public CheckpointTest {
     return {.folder = folder_.path() / "made",
             .keep = 2,
             .seconds = 0,
-            .tell = [this](CheckpointEvent event) { events_.push_back(std::move(event)); },
+            .report = [this](CheckpointEvent event) { events_.push_back(std::move(event)); },
             .warn = [this](std::string text) { warnings_ += text + "\n"; }};
   }
   std::string latest() const { return pointed_to(folder_.path() / "made", "latest"); }

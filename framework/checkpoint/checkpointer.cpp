@@ -78,12 +78,12 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
                                                                          .seconds = plan.seconds,
                                                                          .sync = listener_.sync,
                                                                          .attempted = std::move(attempted),
-                                                                         .tell =
+                                                                         .report =
                                                                              [this](CheckpointEvent event) {
                                                                                know(event.path);
                                                                                event.by_default =
                                                                                    run_.pipeline.checkpoint.by_default;
-                                                                               listener_.tell(std::move(event));
+                                                                               listener_.report(std::move(event));
                                                                              },
                                                                          .warn = listener_.warn});
   if (from != nullptr) return take_over(*from);

@@ -117,13 +117,13 @@ TEST(ResumeRequest, OptionsThatContradictEachOtherAreMistakes) {
   const auto mistake = [&](const ResumeOptions& options) {
     return testkit::error_of([&] { resume_request(pipeline, options); }).message();
   };
-  EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it belongs to --resume"), std::string::npos);
+  EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it needs --resume"), std::string::npos);
   EXPECT_NE(mistake({.run = ""}).find("set a graph that trains, run.folder, and checkpoint.every to anything but"),
             std::string::npos);
   EXPECT_NE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}).find("leave out --from and --weights"),
             std::string::npos);
   pipeline.run.folder.clear();
-  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" writes none"), std::string::npos);
+  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" makes none"), std::string::npos);
 }
 
 TEST(ResumeChoice, IsTheNewestRunWithACheckpointThatCanBeUsed) {

@@ -45,7 +45,7 @@ void RunPlaces::require_checkpoint_folder() const {
   if (!is_remote(folder())) return;
   try {
     Storage& objects = storage_of(registry_, folder());
-    objects.look(folder());
+    objects.kind(folder());
     objects.write(join_url(folder(), pipeline_.run.name));  // nothing is written without commit()
   } catch (Error& error) {
     throw error.in(pipeline_.place_of("checkpoint.folder") + ": checkpoint.folder");

@@ -56,11 +56,11 @@ Versions versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
     for (const auto& [name, version] : info.versions) {
-      std::vector<std::string>& said = of_devices[fmt::format("{} {}", info.backend, name)];
-      if (std::ranges::find(said, version) == said.end()) said.push_back(version);
+      std::vector<std::string>& texts = of_devices[fmt::format("{} {}", info.backend, name)];
+      if (std::ranges::find(texts, version) == texts.end()) texts.push_back(version);
     }
   }
-  for (const auto& [name, said] : of_devices) versions[name] = fmt::format("{}", fmt::join(said, " and "));
+  for (const auto& [name, texts] : of_devices) versions[name] = fmt::format("{}", fmt::join(texts, " and "));
   return versions;
 }
 

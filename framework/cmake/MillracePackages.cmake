@@ -62,7 +62,8 @@ millrace_package(page millrace-page "The page of a run in a browser, and report.
 millrace_package(mpi millrace-mpi "Sums of gradients by MPI" DEPENDS "millrace ${same}")
 millrace_package(cuda millrace-cuda "Training on NVIDIA's GPUs" DEPENDS "millrace ${same}" SECTION contrib/science
   RECOMMENDS "libcudnn9-cuda-13, libcublas-13-0, libnccl2")  # loaded at run time, from NVIDIA's own repository
-millrace_package(predict libmillrace-predict "Predictions of trained models in other programs" SECTION libs)
+millrace_package(predict libmillrace-predict "Predictions of trained models in other programs" SECTION libs
+  DEPENDS "millrace ${same}")  # the library, and plugins of layers and backends
 millrace_package(dev libmillrace-dev "Headers and CMake package" DEPENDS "${development}" SUGGESTS "cmake, g++"
   SECTION libdevel)
 include(CPack)

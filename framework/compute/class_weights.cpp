@@ -18,7 +18,7 @@ ClassWeights::ClassWeights(const std::vector<double>& numbers) : weights_(number
 
 void ClassWeights::check(const LossSetting& setting) const {
   if (weights_.empty() || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-  fail(ErrorKind::usage, "class_weights: {} numbers, and the network's output has {} channels", weights_.size(),
+  fail(ErrorKind::usage, "class_weights: {} numbers, but the network's output has {} channels", weights_.size(),
        setting.output[0]);
 }
 

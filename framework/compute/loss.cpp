@@ -52,7 +52,7 @@ void check_classes(const std::string& name, const LossSetting& s) {
   }
   const ImageShape labels = s.target.shape(s.window);
   if (s.output.rank() != 3 || s.output[1] != labels.height || s.output[2] != labels.width) {
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the label images are {} x {}{}: they must match{}", name,
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, but the label images are {} x {}{}: they must match{}", name,
          text_of(s.output), labels.height, labels.width, times_of(s), scale_for(s));
   }
   std::int64_t classes = 0;
@@ -74,14 +74,14 @@ void check_values(const std::string& name, const LossSetting& s) {
     const ImageShape target = s.target.shape(s.window);
     const Shape wanted{target.channels, target.height, target.width};
     if (s.output == wanted) return;
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the target images are {}{}: they must match{}", name,
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, but the target images are {}{}: they must match{}", name,
          text_of(s.output), text_of(wanted), times_of(s), scale_for(s));
   }
   if (s.numbers == 0) {
     fail(ErrorKind::usage, "loss '{}' needs numbers or images as targets, but the source has neither", name);
   }
   if (s.output.elements() == s.numbers && s.output[0] == s.numbers) return;
-  fail(ErrorKind::usage, "loss '{}': the network's output is {}, and each image has {} numbers: they must match", name,
+  fail(ErrorKind::usage, "loss '{}': the network's output is {}, but each image has {} numbers: they must match", name,
        text_of(s.output), s.numbers);
 }
 
@@ -99,7 +99,8 @@ void check_label_images(const Batch& batch, std::uint32_t begin, std::uint32_t c
     for (std::size_t i = 0; i < bytes; ++i)
       largest = std::max(largest, values[i] == batch.target.ignored ? std::uint8_t{0} : values[i]);
     if (largest < classes) continue;
-    fail(ErrorKind::data, "sample {}: its label image has class {}, and the network's output {} channels, for classes 0 to {}",
+    fail(ErrorKind::data,
+         "sample {}: its label image has class {}, but the network's output has {} channels, for classes 0 to {}",
          place_of(batch, slot), largest, classes, classes - 1);
   }
 }

@@ -83,7 +83,7 @@ TEST_F(CheckpointTable, AnswersMistakesInCheckpoint) {
   }
   EXPECT_NE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n").find("[checkpoint] has no key 'evry'; nearest is 'every'"),
             std::string::npos);
-  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("there is no graph 'tran'; nearest is 'train'"),
+  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("unknown graph 'tran'; nearest is 'train'"),
             std::string::npos);
   EXPECT_NE(mistakes_with("[checkpoint]\nkeep = 0\n").find("'keep'"), std::string::npos);
 }

@@ -72,7 +72,7 @@ TEST_F(ConnectRefuses, GradientsThatNoStageUses) {
     return mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", " + end + "]\n" + tables);
   };
   const std::string message =
-      "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so nothing is trained; put "
+      "p.toml:2:49: 'forward_backward' computes gradients, but no stage of [train] uses them, so nothing is trained; put "
       "'optimizer' after it in the flow";
   EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
   EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
@@ -80,7 +80,7 @@ TEST_F(ConnectRefuses, GradientsThatNoStageUses) {
   EXPECT_EQ(said("\"forward\", \"metrics\""), "");
   EXPECT_EQ(mistakes(train("[check]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", "
                            "\"forward_backward\", \"metrics\"]\n[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:10:49: 'forward_backward' computes gradients, and no stage of [check] uses them; a graph that does not train "
+            "p.toml:10:49: 'forward_backward' computes gradients, but no stage of [check] uses them; a graph that does not train "
             "takes 'forward' instead");
 }
 

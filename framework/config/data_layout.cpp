@@ -256,11 +256,11 @@ class Finder {
   }
 
   // The key's value in [data], or in the table of a stage without a type.
-  const Value* said(const char* key) const {
+  const Value* setting(const char* key) const {
     const Value* const value = data_.find(key);
     if (value != nullptr && !variables_.contains(std::string("data.") + key)) return value;
     for (const Value* const table : reads_) {
-      if (const Value* const said = table->find(key)) return said;
+      if (const Value* const setting = table->find(key)) return setting;
     }
     return nullptr;
   }
@@ -321,11 +321,11 @@ class Finder {
     if (holds_ == "masks") return masks_in(path);
     const Parts parts = parts_in(path);
     const auto [train, validate] = parts.pair();
-    if (!train.empty() && is_list_of_a_folder(train, parts.list_beside(train))) return std::nullopt;
+    if (!train.empty() && is_list_of_a_folder(train, parts.list_next_to(train))) return std::nullopt;
     if (report_unread(parts, train, validate)) return std::nullopt;
     if (!train.empty() && !validate.empty()) {
-      warn_of_folders_beside(train, validate, parts);
-      return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
+      warn_of_unused_folders(train, validate, parts);
+      return has_no_labels(validate) ? held_out_next_to(train, validate) : apart(train, validate);
     }
     const Contents contents = contents_of(path);
     // A folder among others may be a class: bus, car, train.
@@ -334,12 +334,12 @@ class Finder {
     return std::nullopt;
   }
 
-  void warn_of_folders_beside(const std::string& train, const std::string& validate, const Parts& parts) {
-    warn_of_folders_beside(train, "is trained on", "to train on them too", parts);
-    warn_of_folders_beside(validate, "validates", "to validate with them too", parts);
+  void warn_of_unused_folders(const std::string& train, const std::string& validate, const Parts& parts) {
+    warn_of_unused_folders(train, "is trained on", "to train on them too", parts);
+    warn_of_unused_folders(validate, "validates", "to validate with them too", parts);
   }
-  void warn_of_folders_beside(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
-    const std::vector<std::string> others = parts.beside(read);
+  void warn_of_unused_folders(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
+    const std::vector<std::string> others = parts.siblings(read);
     if (others.empty() || !places_.is_folder(read)) return;
     warnings_.push_back(fmt::format("{}: only '{}' {}, and '{}' {} left out: move images into it {}", to_string(position()),
                                     line_text(read), what_it_does, line_text(fmt::format("{}", fmt::join(others, "', '"))),
@@ -348,16 +348,17 @@ class Finder {
 
   // Whether a folder has images, and neither folders of classes nor a list.
   bool has_no_labels(const std::string& path) {
-    const Value* const label = said("label");  // an expression derives classes from any paths
-    const bool is_told = label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
-    if (holds_ == "images" || is_told || is_list(path) || !places_.is_folder(path)) return false;
+    const Value* const label = setting("label");  // an expression derives classes from any paths
+    const bool has_expression =
+        label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
+    if (holds_ == "images" || has_expression || is_list(path) || !places_.is_folder(path)) return false;
     const Contents contents = contents_of(path);
     const auto are_images = [](const auto& alike) { return usual_images().match(alike.second.front()); };
     return contents.folders == 0 && std::ranges::any_of(contents.files, are_images) && !contents.list();
   }
 
   // `test` has images without labels, as in Kaggle's competitions: a part of `train` validates instead.
-  std::optional<Layout> held_out_beside(const std::string& train, const std::string& test) {
+  std::optional<Layout> held_out_next_to(const std::string& train, const std::string& test) {
     warnings_.push_back(
         fmt::format("{}: '{}' holds images without folders of classes, so their classes are unknown: a part of '{}' is kept for "
                     "validation, and pipeline-run --predict {} --weights RUN_FOLDER predicts them",
@@ -433,7 +434,7 @@ class Finder {
   std::optional<Part> part(const std::string& path) {
     if (holds_ == "masks") return masks_side_by_side(path);
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
-    if (is_list(path) || said("format") != nullptr) return Part{"read_list", {{"path", path}}};
+    if (is_list(path) || setting("format") != nullptr) return Part{"read_list", {{"path", path}}};
     if (lower_case(path).find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
     if (!is_elsewhere(path) && is_file(path)) {
       const std::string remedy = remedy_for(path);
@@ -468,7 +469,7 @@ class Finder {
     if (train && report_unread(parts, *train, validate.value_or(""))) return std::nullopt;
     if (auto found = parts_by_name(root)) return found;
     if (train) {
-      warn_of_folders_beside(*train, validate.value_or(""), parts);
+      warn_of_unused_folders(*train, validate.value_or(""), parts);
       return validate ? apart(*train, *validate) : shared(*train);
     }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);

@@ -70,20 +70,20 @@ void merge(Value& base, const Value& over, Diagnostics& errors) {
 }
 
 // Relative to the file with `extends`.
-std::string file_beside(const std::string& path, const Value& extends) {
+std::string file_next_to(const std::string& path, const Value& extends) {
   return (fs::path(path).parent_path() / extends.text()).lexically_normal().string();
 }
 
 // A folder may have a base file's name.
 bool names_base(const std::string& path, const Value& extends) {
   std::error_code ignored;
-  const std::string beside = file_beside(path, extends);
-  return is_shipped_name(extends.text()) && (is_absent(beside) || fs::is_directory(beside, ignored));
+  const std::string next_to_file = file_next_to(path, extends);
+  return is_shipped_name(extends.text()) && (is_absent(next_to_file) || fs::is_directory(next_to_file, ignored));
 }
 
 // The file that `extends` names: relative to its own file, or else a base file. Empty after a mistake, which is in `errors`.
 std::optional<std::string> extended_file(const std::string& path, const Value& extends, Diagnostics& errors) {
-  if (!names_base(path, extends)) return file_beside(path, extends);
+  if (!names_base(path, extends)) return file_next_to(path, extends);
   const fs::path folder = fs::path(path).parent_path();
   auto file = find_shipped(kBases, extends.text(), folder);
   if (!file) errors.add(extends.at(), no_such_name(kBases, extends.text(), folder));

@@ -91,7 +91,7 @@ class Connector {
       if (validates ? infers : uses_gradients(type)) remedies.push_back(name);
     }
     const std::string remedy = fmt::format("{}", fmt::join(remedies, "' or '"));
-    std::string message = fmt::format("'{}' computes gradients, and no stage of [{}] uses them", giver->name, plan_.name);
+    std::string message = fmt::format("'{}' computes gradients, but no stage of [{}] uses them", giver->name, plan_.name);
     if (!remedy.empty()) {
       message += validates ? fmt::format("; a graph that does not train takes '{}' instead", remedy)
                            : fmt::format(", so nothing is trained; put '{}' after it in the flow", remedy);
@@ -257,7 +257,7 @@ class GraphReader {
     read_every();
     read_before();
     read_flow();
-    report_strangers();
+    report_unknown_keys();
     check_roles();
     check_outputs();
     connect(plan_, from_, registry_, errors_);
@@ -386,7 +386,7 @@ class GraphReader {
   }
 
   // Reports keys and tables that belong to nothing.
-  void report_strangers() {
+  void report_unknown_keys() {
     std::vector<std::string> stages, keys = {"flow", "every", "before"};
     for (const StagePlan& stage : plan_.stages) stages.push_back(stage.name);
     keys.insert(keys.end(), stages.begin(), stages.end());

@@ -84,7 +84,7 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
 TEST_F(NetworkPlanRefuses, ANetworkThatTheZooLacks) {
   const std::string text = mistakes(train("[network]\nuse = \"resnet81\"\n"));
   EXPECT_TRUE(
-      text.starts_with("p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
+      text.starts_with("p.toml:9:7: unknown network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
       << text;
   // The neighbouring file is listed with those of the zoo.
   EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;

@@ -64,8 +64,8 @@ void drop_keys_of_another_type(const StageType& type, const Registry& registry, 
 }  // namespace
 
 const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry) {
-  const Value* const said = table != nullptr ? table->find("stage") : nullptr;
-  return registry.stages().find(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
+  const Value* const type = table != nullptr ? table->find("stage") : nullptr;
+  return registry.stages().find(type != nullptr && type->kind() == Value::Kind::text ? type->text() : name);
 }
 
 Overrules later_texts(const std::vector<std::string>& files) {

@@ -276,7 +276,7 @@ class PipelineReader {
     if (!place_data(root(), registry_, options_.whole_data, referred_, errors_, pipeline_.warnings)) return;
     rename_old_keys(root(), registry_, sources_.files, pipeline_.warnings);
     report_misplaced_keys(root(), registry_, errors_);
-    drop_what_is_overruled();
+    drop_all_overruled_keys();
     place_at_origins(origins);
     read_run();
     read_graphs();
@@ -285,14 +285,14 @@ class PipelineReader {
     if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
-    report_strangers();
+    report_unknown_keys();
     drop_used_variables();
     name_users_lines(pipeline_, applied_);
     pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
   }
 
   // The mistakes, as shown to the user.
-  Diagnostics told() const {
+  Diagnostics diagnostics() const {
     std::vector<std::vector<std::string>> set;
     for (const Override& override : applied_) set.push_back(override.path);
     return sources_.bases.after_users_text(errors_, files_, set);
@@ -304,7 +304,7 @@ class PipelineReader {
   Value& root() { return pipeline_.resolved; }
 
   // Removes keys that a later text leaves without effect. Uses the position of the key, not the origin of its value.
-  void drop_what_is_overruled() {
+  void drop_all_overruled_keys() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) drop_overruled(set.infos(), *table, later_texts(sources_.files));
@@ -458,7 +458,7 @@ class PipelineReader {
   bool is_used(const std::string& key) const { return sources_.named.contains(key) || is_referred(key); }
 
   // Reports unknown and unused keys: a misspelt [run], a graph with a misspelt `flow`, a key outside tables.
-  void report_strangers() {
+  void report_unknown_keys() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
       if (is_known_table(member.key) || is_graph(member)) continue;
@@ -656,7 +656,7 @@ Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& 
   PipelineReader reader(file, registry, options, errors);
   reader.read(overrides,
               is_shipped_name(path) && file != fs::path(path).lexically_normal().string() && !file.ends_with(kKeptPipeline));
-  reader.told().throw_if_any();
+  reader.diagnostics().throw_if_any();
   return reader.take();
 }
 

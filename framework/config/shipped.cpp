@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kEnding = ".toml";
 
-std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
-  std::vector<fs::path> folders = {beside / shelf.folder};
+std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& parent) {
+  std::vector<fs::path> folders = {parent / shelf.folder};
   if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {
     std::error_code error;
     if (!fs::is_directory(pipelines, error))

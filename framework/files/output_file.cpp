@@ -122,7 +122,7 @@ void OutputFiles::attempt(const std::function<void()>& write) {
   try {
     write();
   } catch (const Error& error) {
-    if (site_ == nullptr || !site_->is_beside_training || error.kind() != ErrorKind::storage) throw;
+    if (site_ == nullptr || !site_->is_during_training || error.kind() != ErrorKind::storage) throw;
     failure_ = error.what();
   }
 }

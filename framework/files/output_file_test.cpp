@@ -87,7 +87,7 @@ TEST(OutputFiles, EndNoTraining) {
   testkit::RecordedRun run;
   StageSite site;
   site.graph = "validate";
-  site.is_beside_training = true;
+  site.is_during_training = true;
   site.run = &run;
   OutputFiles files(site);
   files.add((folder.path() / "a.csv").string(), "new");

@@ -61,7 +61,7 @@ struct Graph::State {
   void add_retry(const FlowPlan& plan);
   FeederPlan feeder_plan(const FlowPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
-  std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: it is no chunk
+  std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: not a chunk
   Counters::Totals totals_of(const flow::Node& node) const;
   void stop_stages();
 
@@ -229,7 +229,7 @@ void Graph::on_step_ready(Agree agree) { state_->gate->on_step_ready(std::move(a
 void Graph::on_step_done(StepDone callback) { state_->gate->on_step_done(std::move(callback)); }
 
 void Graph::start(std::uint64_t first, std::uint64_t last) {
-  if (state_->core->failed()) return;  // wait() says why
+  if (state_->core->failed()) return;  // wait() reports the cause
   state_->gate->start(first, last);
   state_->feeder->start(first, last);
 }
@@ -333,24 +333,24 @@ std::uint64_t Graph::packets_done() const {
   return packets;
 }
 
-Graph::Standing Graph::standing() const {
-  Standing standing;
+Graph::StallReport Graph::stall_report() const {
+  StallReport stall_report;
   const std::uint64_t now = now_ticks();
   for (const flow::WorkTable::Entry& entry : state_->core->work.entries()) {
     const Node* const node = entry.node.load(std::memory_order_acquire);
     if (node == nullptr) continue;
     const std::uint64_t since = entry.since;
     const double seconds = seconds_per_tick() * static_cast<double>(now - std::min(now, since));
-    standing.work.push_back(
+    stall_report.work.push_back(
         {node->place().name, node->kind() == Node::Kind::source, entry.step, seconds, state_->sample_of(entry, seconds)});
   }
-  std::ranges::sort(standing.work, std::greater(), &Work::seconds);
-  standing.reading = state_->feeder->reading();
+  std::ranges::sort(stall_report.work, std::greater(), &Work::seconds);
+  stall_report.reading = state_->feeder->reading();
   for (EdgeFigures& edge : figures().edges) {
-    if (edge.level > 0) standing.queued.push_back(std::move(edge));
+    if (edge.level > 0) stall_report.queued.push_back(std::move(edge));
   }
-  std::tie(standing.front, standing.step) = state_->gate->front();
-  return standing;
+  std::tie(stall_report.waiting_for, stall_report.step) = state_->gate->waiting_for();
+  return stall_report;
 }
 
 RunningStage running_stage() noexcept {

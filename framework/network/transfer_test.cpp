@@ -177,7 +177,7 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
   EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
             begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
-  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, and not of torch.save()" + end);
+  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, not of torch.save()" + end);
   const std::string protocol_buffer = begin + "an ONNX file, or another protocol buffer" + end;
   EXPECT_EQ(said("\x08\x08\x12\x07pytorch\x1a"), protocol_buffer);
   EXPECT_EQ(said("\x08\x0e:\xcb\xef\x11\x12\x01g*\xe2\x0d"), protocol_buffer) << "of today";
@@ -200,9 +200,9 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
     }
     return "it was read";
   };
-  EXPECT_NE(said(index).find("is the list of the parts that weights lie in: read each by load_file()"), std::string::npos);
+  EXPECT_NE(said(index).find("is the list of the parts of the weights: read each with load_file()"), std::string::npos);
   write_safetensors(part, {conv_, mean_});
-  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each by load_file()"), std::string::npos);
+  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each with load_file()"), std::string::npos);
   std::vector<NamedTensor> others;
   for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
   write_safetensors(part, others);
@@ -286,7 +286,7 @@ TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
       bias{"fc.bias/value", {1}, {8}}, conv{"body.0.conv.weight/value", {2}, {1, 2}},
       mean{"body.0.bn.running_mean/value/0", {2}, {3, 4}};
   EXPECT_EQ(mistakes({conv, mean, weight, momentum, bias}),
-            "  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder");
+            "  this is a checkpoint's state: resume from it with --resume; the weights of its run are in the run's folder");
 }
 
 TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
@@ -361,7 +361,7 @@ TEST(RenameRule, RepeatsTheTextOfItsStar) {
   EXPECT_EQ((RenameRule{"aux.*", ""}.apply("aux.w")), "");
   EXPECT_EQ((RenameRule{"a*", "b"}.mistake()), "");
   EXPECT_EQ((RenameRule{"a*b*", "b"}.mistake()), "a rule has at most one * on each side");
-  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, and 'from' has none that it could repeat");
+  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, but 'from' has none that it could repeat");
   EXPECT_EQ((RenameRule{"", "b"}.mistake()), "'from' is empty");
 }
 

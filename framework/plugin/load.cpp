@@ -48,7 +48,7 @@ std::string missing_part(const std::string& path) {
     if (part.p_type == PT_LOAD) needed = std::max<std::uint64_t>(needed, part.p_offset + part.p_filesz);
   }
   if (needed <= size) return {};
-  return fmt::format("the file has {} bytes, and the library in it at least {}: build or copy it again", size, needed);
+  return fmt::format("the file has {} bytes, but the library in it at least {}: build or copy it again", size, needed);
 }
 
 namespace fs = std::filesystem;
@@ -159,7 +159,7 @@ std::string without_plugins(const fs::path& folder) {
     std::error_code unreadable;
     return !libraries_in(each, unreadable).empty();
   });
-  return found == inner.end() ? message : fmt::format("{}; '{}' holds some: is that meant?", message, found->string());
+  return found == inner.end() ? message : fmt::format("{}; '{}' holds some: did you mean that?", message, found->string());
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
     fs::copy_file(plugin("good"), path, fs::copy_options::overwrite_existing);
     fs::resize_file(path, left);
     const std::string said = refusal(path.string());
-    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, and", path.string(), left)))
+    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, but", path.string(), left)))
         << said;
   }
 }
@@ -182,7 +182,7 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
   load_all_plugins(registry);
   const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
   const std::string of_above =
-      fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
+      fmt::format(fmt::runtime(text + "; '{}' holds some: did you mean that?"), above.string(), inner.string());
   const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
   EXPECT_EQ(load_errors(registry), (std::vector<std::string>{of_above, of_empty}));
   EXPECT_EQ(skipped_clause(registry, "sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);

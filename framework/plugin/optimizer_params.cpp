@@ -42,7 +42,7 @@ struct OptimizerTable {
     const std::size_t before = errors.size();
     std::erase_if(table.table(), [&](const Member& member) {
       const bool strange = !has(type.params, member.key);
-      if (strange) errors.add(member.at, stranger(&type, member.key));
+      if (strange) errors.add(member.at, unknown_key(&type, member.key));
       return strange;
     });
     std::shared_ptr<const Optimizer> optimizer = type.create(table, owner, errors);
@@ -51,11 +51,11 @@ struct OptimizerTable {
 
   // Reports other keys of a table that names no optimizer.
   void refuse(const Value& others, Diagnostics& errors) const {
-    for (const Member& member : others.table()) errors.add(member.at, stranger(nullptr, member.key));
+    for (const Member& member : others.table()) errors.add(member.at, unknown_key(nullptr, member.key));
   }
 
  private:
-  std::string stranger(const OptimizerType* type, const std::string& key) const {
+  std::string unknown_key(const OptimizerType* type, const std::string& key) const {
     std::vector<std::string> owners, keys = stage_keys;
     for (const auto& [name, other] : registry.optimizers()) {
       if (has(other.params, key)) owners.push_back(name);

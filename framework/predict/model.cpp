@@ -121,14 +121,15 @@ std::shared_ptr<const Network> network_for_size(const InferenceRecipe& recipe, c
   const auto validated = network_at({recipe.document, recipe.network}, registry);
   const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
   if (validated && !std::ranges::equal(network->parameters, validated->parameters, same)) {
-    why = fmt::format("its layers have weights for {} x {} alone", input_extent(recipe, "height"), input_extent(recipe, "width"));
+    why = fmt::format("its layers have weights only for {} x {}", input_extent(recipe, "height"), input_extent(recipe, "width"));
     return nullptr;
   }
   const Value* const scale = recipe.target.find("scale");
   const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
   const Shape& output = network->output();
   if (output.rank() == 3 && output[1] == times * shape.height && output[2] == times * shape.width) return network;
-  why = fmt::format("its output would be {}, and should be {} x {}", to_string(output), times * shape.height, times * shape.width);
+  why =
+      fmt::format("its output would be {}, and should be {} x {}", to_string(output), times * shape.height, times * shape.width);
   return nullptr;
 }
 

@@ -38,9 +38,9 @@ struct millrace_model {
 
 namespace {
 
+using millrace::ImagePrediction;
 using millrace::ImageShape;
 using millrace::PredictedTask;
-using millrace::Prediction;
 using millrace::Predictor;
 using millrace::PredictorOptions;
 using millrace::Shape;
@@ -173,7 +173,7 @@ std::vector<std::uint8_t> packed(const millrace_pixels& pixels, ImageShape& shap
 
 class OutputWriter {
  public:
-  OutputWriter(const Predictor& predictor, const Prediction& prediction) : predictor_(predictor), prediction_(prediction) {}
+  OutputWriter(const Predictor& predictor, const ImagePrediction& prediction) : predictor_(predictor), prediction_(prediction) {}
 
   // Sets the shape, and writes unless the buffer is too small.
   void write(millrace_output& output) {
@@ -183,9 +183,9 @@ class OutputWriter {
         const std::vector<float> scores = prediction_.scores();
         return write(output, std::span(scores), {static_cast<std::int64_t>(scores.size())});
       }
-      case MILLRACE_CLASS_OF: return write(output, &Prediction::class_map, false);
-      case MILLRACE_CLASS_OF_IMAGE: return write(output, &Prediction::class_map, true);
-      case MILLRACE_PICTURE: return write(output, &Prediction::image);
+      case MILLRACE_CLASS_OF: return write(output, &ImagePrediction::class_map, false);
+      case MILLRACE_CLASS_OF_IMAGE: return write(output, &ImagePrediction::class_map, true);
+      case MILLRACE_PICTURE: return write(output, &ImagePrediction::image);
       default: {
         const std::size_t layer = layer_of(output, predictor_);
         return write(output, prediction_.features(layer), prediction_.layer_shape(layer));
@@ -226,7 +226,7 @@ class OutputWriter {
   }
 
   const Predictor& predictor_;
-  const Prediction& prediction_;
+  const ImagePrediction& prediction_;
   bool lacks_room_ = false;
 };
 
@@ -260,14 +260,15 @@ void predict(const millrace_model& model, const millrace::PredictedInput& input,
   for (const millrace_output& output : wanted) require_kind(output, model.predictor);
   bool lacks_room = false;
   {
-    const Prediction prediction = model.predictor.predict(input);
+    const ImagePrediction prediction = model.predictor.predict(input);
     OutputWriter writer(model.predictor, prediction);
     for (millrace_output& output : wanted) writer.write(output);
     lacks_room = writer.lacks_room();
   }
   for (std::size_t i = 0; i < count; ++i) give_back(wanted[i], at(i));
   if (!lacks_room) return;
-  const auto small = std::ranges::find_if(wanted, [](const auto& each) { return each.data != nullptr && each.bytes < each.needed; });
+  const auto small =
+      std::ranges::find_if(wanted, [](const auto& each) { return each.data != nullptr && each.bytes < each.needed; });
   refuse(MILLRACE_BUFFER, "the buffer of output {} has {} bytes, and the result {}", small - wanted.begin(), small->bytes,
          small->needed);
 }

@@ -150,7 +150,7 @@ class PredictedBatch final : public Batch {
 };
 
 // A compiled network with its stages. Used by one thread at a time.
-class Prediction::Worker {
+class ImagePrediction::Worker {
  public:
   explicit Worker(const Predictor& owner) : owner_(owner) {
     batch_.retain();  // its memory is this object's
@@ -158,6 +158,7 @@ class Prediction::Worker {
   }
 
   Ref<Predictions> run(const PredictedInput& input) {
+    if (!network_) compile(owner_.model_.network);  // the last image's size could not be compiled
     prepare(input);
     const ImageShape prepared = batch_.samples[0].image().shape;
     if (owner_.own_size_ && !same_size(prepared, network_->input)) {
@@ -178,6 +179,7 @@ class Prediction::Worker {
       step.stage->process(0, std::move(packet), output);
       packet = output.take();
     }
+    if (!packet.payload) fail(ErrorKind::run, "the network's stages sent no predictions");
     Ref<Predictions> values = Ref<Predictions>::adopt(static_cast<Predictions*>(packet.payload.detach()));
     values->ready->wait();
     return values;
@@ -212,12 +214,11 @@ class Prediction::Worker {
   void compile(std::shared_ptr<const Network> network) {
     steps_.clear();
     replica_.reset();
-    network_ = std::move(network);
+    network_ = nullptr;  // until all of it is done
     StepContext context;
     static_cast<DataContext&>(context) = owner_.context_;
-    context.network = network_.get();
-    context.window = context.image = network_->input;
-    context.predicts = true;
+    context.network = network.get();
+    context.window = context.image = network->input;
     const std::vector<InferenceRecipe::StageUse> uses = inference_of(owner_.recipe_, owner_.registry_);
     CompileOptions options;
     options.infer_batch = 1;
@@ -231,7 +232,7 @@ class Prediction::Worker {
     }
     for (const LayerPort port : owner_.ports_) request_.read(port);
     options.request = request_;
-    replica_ = owner_.device_->compile(*network_, options);
+    replica_ = owner_.device_->compile(*network, options);
     replica_->start();
     for (std::size_t i = 0; i < owner_.model_.weights.size(); ++i) {
       if (const std::vector<float>& values = owner_.model_.weights[i]; !values.empty())
@@ -249,6 +250,7 @@ class Prediction::Worker {
       errors.throw_if_any();
       steps_.back().stage->open();
     }
+    network_ = std::move(network);
   }
 
   // The site of one stage, of whose outputs only one is taken.
@@ -268,26 +270,28 @@ class Prediction::Worker {
   std::vector<Step> steps_;  // before the replica, which they use, is destroyed
 };
 
-Prediction::Prediction(const Predictor* predictor, Worker* worker, Ref<Predictions> values)
+ImagePrediction::ImagePrediction(const Predictor* predictor, Worker* worker, Ref<Predictions> values)
     : predictor_(predictor), worker_(worker), values_(std::move(values)) {}
 
-Prediction::Prediction(Prediction&& other) noexcept
+ImagePrediction::ImagePrediction(ImagePrediction&& other) noexcept
     : predictor_(other.predictor_), worker_(std::exchange(other.worker_, nullptr)), values_(std::move(other.values_)) {}
 
-Prediction::~Prediction() {
+ImagePrediction::~ImagePrediction() {
   values_ = nullptr;
   if (worker_ != nullptr) predictor_->return_worker(*worker_);
 }
 
-const Network& Prediction::network() const { return worker_->network(); }
+const Network& ImagePrediction::network() const { return worker_->network(); }
 
-std::span<const float> Prediction::numbers() const { return values_->result().row(0); }
+std::span<const float> ImagePrediction::numbers() const { return values_->result().row(0); }
 
-std::span<const float> Prediction::features(std::size_t layer) const { return values_->output(predictor_->ports_[layer]).row(0); }
+std::span<const float> ImagePrediction::features(std::size_t layer) const {
+  return values_->output(predictor_->ports_[layer]).row(0);
+}
 
-const Shape& Prediction::layer_shape(std::size_t layer) const { return network().shape_of(predictor_->ports_[layer]); }
+const Shape& ImagePrediction::layer_shape(std::size_t layer) const { return network().shape_of(predictor_->ports_[layer]); }
 
-std::vector<float> Prediction::scores() const {
+std::vector<float> ImagePrediction::scores() const {
   const std::span<const float> outputs = numbers();
   std::vector<float> scores(outputs.size());
   if (predictor_->task_ == PredictedTask::labels) {
@@ -299,7 +303,7 @@ std::vector<float> Prediction::scores() const {
   return scores;
 }
 
-std::vector<std::uint8_t> Prediction::image(ImageShape& shape) const {
+std::vector<std::uint8_t> ImagePrediction::image(ImageShape& shape) const {
   const OutputPixels drawing(&network(), predictor_->draws_normalised_);
   std::vector<std::uint8_t> pixels;
   drawing.draw(numbers(), pixels);
@@ -307,7 +311,7 @@ std::vector<std::uint8_t> Prediction::image(ImageShape& shape) const {
   return pixels;
 }
 
-std::vector<std::uint8_t> Prediction::class_map(bool of_source, ImageShape& shape) const {
+std::vector<std::uint8_t> ImagePrediction::class_map(bool of_source, ImageShape& shape) const {
   const Shape& output = network().output();
   const ImageShape& window = network().input;
   const ImageShape map{static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
@@ -319,12 +323,12 @@ std::vector<std::uint8_t> Prediction::class_map(bool of_source, ImageShape& shap
   PixelClasses().find(numbers(), map.bytes(), classes);
   shape = of_source ? ImageShape{source.height, source.width, 1} : ImageShape{window.height, window.width, 1};
   const double x = double(window.width) / map.width, y = double(window.height) / map.height;
-  const AffineMap to_picture = AffineMap::scale(x, y)
-                                   .then(AffineMap::translation((x - 1) / 2, (y - 1) / 2))
-                                   .then(of_source ? source.map : AffineMap{});
+  const AffineMap to_picture =
+      AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2)).then(of_source ? source.map : AffineMap{});
   placed.resize(shape.bytes());
   constexpr std::uint8_t kFill[4] = {kUnknownClass, kUnknownClass, kUnknownClass, kUnknownClass};
-  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill, {placed.data(), shape});
+  warp_affine(to_picture.inverse(), {classes.data(), map}, Interpolation::nearest, Border::constant, kFill,
+              {placed.data(), shape});
   return placed;
 }
 
@@ -343,7 +347,7 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
   make_preparation();
   for (const std::string& layer : options.layers) ports_.push_back(find_output(context_, "layers", layer));
   read_normalisation();
-  for (int i = 0; i < std::max(options.workers, 1); ++i) workers_.push_back(std::make_unique<Prediction::Worker>(*this));
+  for (int i = 0; i < std::max(options.workers, 1); ++i) workers_.push_back(std::make_unique<ImagePrediction::Worker>(*this));
   if (!own_size_) model_.weights = {};
   const Lock lock(mutex_);
   for (const auto& worker : workers_) idle_.push_back(worker.get());
@@ -408,15 +412,15 @@ void Predictor::read_normalisation() {
   }
 }
 
-Prediction::Worker& Predictor::take_worker() const {
+ImagePrediction::Worker& Predictor::take_worker() const {
   Lock lock(mutex_);
   while (idle_.empty()) lock.wait(free_);
-  Prediction::Worker& worker = *idle_.back();
+  ImagePrediction::Worker& worker = *idle_.back();
   idle_.pop_back();
   return worker;
 }
 
-void Predictor::return_worker(Prediction::Worker& worker) const noexcept {
+void Predictor::return_worker(ImagePrediction::Worker& worker) const noexcept {
   {
     const Lock lock(mutex_);
     idle_.push_back(&worker);  // has room: workers never become more
@@ -424,8 +428,8 @@ void Predictor::return_worker(Prediction::Worker& worker) const noexcept {
   free_.notify_one();
 }
 
-Prediction Predictor::predict(const PredictedInput& input) const {
-  Prediction prediction(this, &take_worker(), nullptr);
+ImagePrediction Predictor::predict(const PredictedInput& input) const {
+  ImagePrediction prediction(this, &take_worker(), nullptr);
   prediction.values_ = prediction.worker_->run(input);
   return prediction;
 }

@@ -3,7 +3,7 @@
 //   Registry registry;
 //   load_all_plugins(registry);
 //   Predictor predictor("runs/photos/latest", {}, registry);
-//   const Prediction found = predictor.predict(encoded_image(bytes));
+//   const ImagePrediction found = predictor.predict(encoded_image(bytes));
 //   std::vector<float> scores = found.scores();
 #pragma once
 
@@ -25,11 +25,11 @@ namespace millrace {
 enum class PredictedTask : std::uint8_t { classes, labels, map, numbers, image };
 
 struct PredictorOptions {
-  int threads = 0;        // of each worker; 0: one for each processor that the calling thread may use
-  int workers = 1;        // predictions that run at once; each worker has its own copy of the weights
-  std::string precision;  // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
+  int threads = 0;                  // of each worker; 0: one for each processor that the calling thread may use
+  int workers = 1;                  // predictions that run at once; each worker has its own copy of the weights
+  std::string precision;            // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
   std::string device = "cpu";       // backend, or backend and number: "cuda:1"
-  std::vector<std::string> layers;  // whose outputs Prediction::features() returns
+  std::vector<std::string> layers;  // whose outputs ImagePrediction::features() returns
 };
 
 // A file's bytes, or pixels: (height, width, channels), 8 bits, contiguous. Both must stay valid during the call.
@@ -39,17 +39,17 @@ struct PredictedInput {
 };
 
 // One image's result. Occupies its worker until it is destroyed. REQUIRES: destroyed before its Predictor.
-class Prediction {
+class ImagePrediction {
  public:
-  Prediction(Prediction&& other) noexcept;
-  ~Prediction();
+  ImagePrediction(ImagePrediction&& other) noexcept;
+  ~ImagePrediction();
 
   const Network& network() const;
-  std::span<const float> numbers() const;                         // the network's result, (C) or (C, H, W)
-  std::span<const float> features(std::size_t layer) const;       // of PredictorOptions::layers, by index
+  std::span<const float> numbers() const;                    // the network's result, (C) or (C, H, W)
+  std::span<const float> features(std::size_t layer) const;  // of PredictorOptions::layers, by index
   const Shape& layer_shape(std::size_t layer) const;
-  std::vector<float> scores() const;                              // of classes or labels, from 0 to 1
-  std::vector<std::uint8_t> image(ImageShape& shape) const;       // REQUIRES: task image
+  std::vector<float> scores() const;                         // of classes or labels, from 0 to 1
+  std::vector<std::uint8_t> image(ImageShape& shape) const;  // REQUIRES: task image
   // The class of each pixel of the network's input, or of the caller's image, with 255 where the network saw nothing. Throws
   // Error(usage) if a stage of the preparation does not record where pixels come from. REQUIRES: task map.
   std::vector<std::uint8_t> class_map(bool of_source, ImageShape& shape) const;
@@ -57,7 +57,7 @@ class Prediction {
  private:
   friend class Predictor;
   class Worker;
-  Prediction(const class Predictor* predictor, Worker* worker, Ref<Predictions> values);
+  ImagePrediction(const class Predictor* predictor, Worker* worker, Ref<Predictions> values);
 
   const Predictor* predictor_;
   Worker* worker_;
@@ -73,7 +73,7 @@ class Predictor {
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
 
-  Prediction predict(const PredictedInput& input) const;
+  ImagePrediction predict(const PredictedInput& input) const;
 
   const Model& model() const { return model_; }
   PredictedTask task() const { return task_; }
@@ -83,7 +83,7 @@ class Predictor {
   bool draws_normalised() const { return draws_normalised_; }  // see OutputPixels
 
  private:
-  friend class Prediction;
+  friend class ImagePrediction;
   struct Step {
     std::shared_ptr<SampleTransform> transform;
     std::string name;
@@ -92,8 +92,8 @@ class Predictor {
   void open_device();
   void make_preparation();
   void read_normalisation();
-  Prediction::Worker& take_worker() const;
-  void return_worker(Prediction::Worker& worker) const noexcept;
+  ImagePrediction::Worker& take_worker() const;
+  void return_worker(ImagePrediction::Worker& worker) const noexcept;
 
   const PredictorOptions options_;
   const Registry& registry_;
@@ -110,8 +110,8 @@ class Predictor {
 
   mutable Mutex mutex_;
   mutable std::condition_variable free_;
-  mutable std::vector<Prediction::Worker*> idle_ MILLRACE_GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<Prediction::Worker>> workers_;
+  mutable std::vector<ImagePrediction::Worker*> idle_ MILLRACE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ImagePrediction::Worker>> workers_;
 };
 
 }  // namespace millrace

@@ -137,7 +137,7 @@ std::string host_identity() {
 }
 
 // Equal for processes of one machine that see the same devices. Under Slurm, tasks in separate control groups each number their
-// devices from 0, so the environment variables cannot tell them apart.
+// devices from 0, so the environment variables cannot distinguish them.
 std::string devices_identity(const std::vector<DeviceInfo>& present) {
   std::string identity;
   for (const char* variable : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
@@ -160,7 +160,7 @@ Part part_of(std::size_t replicas, std::size_t place, std::size_t processes) {
 void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
   if (replicas >= processes) return;
   fail(ErrorKind::usage,
-       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
+       "devices = \"{0}\" makes {1} replica{2}, but there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
        replicas, replicas == 1 ? "" : "s", processes);
 }
 

@@ -104,35 +104,35 @@ std::vector<std::byte> bytes_of_file(const std::string& path) {
 }  // namespace
 
 WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, const WeightsOptions& options) {
-  const NetworkParams& said = pipeline.network_params;
+  const NetworkParams& params = pipeline.network_params;
   const bool given = !options.file.empty();
   if (given && !(trains(main) && options.begins)) {
     WeightsSource whole;
     whole.file = options.file;
     return whole;
   }
-  if (!given && !options.begins && trains(main) && !said.weights.file.empty()) {
+  if (!given && !options.begins && trains(main) && !params.weights.file.empty()) {
     fail(ErrorKind::usage,
          "{}: --from begins with a later step, and [network] weights = \"{}\" are for the first one: name the run's weights with "
          "--weights FILE",
-         pipeline.place_of("network.weights"), said.weights.file);
+         pipeline.place_of("network.weights"), params.weights.file);
   }
-  WeightsSource from{.file = given ? options.file : said.weights.file,
-                     .fresh = said.fresh,
-                     .rename = said.rename,
-                     .sha256 = given ? "" : said.sha256,
-                     .inside = said.weights.inside,
+  WeightsSource from{.file = given ? options.file : params.weights.file,
+                     .fresh = params.fresh,
+                     .rename = params.rename,
+                     .sha256 = given ? "" : params.sha256,
+                     .inside = params.weights.inside,
                      .other_classes = pipeline.classes_follow_data && !pipeline.network_table.find("new") && trains(main)};
   if (options.is_profile) return from;
-  if (from.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
+  if (from.file.empty() && !(params.fresh.empty() && params.rename.empty())) {
     fail(ErrorKind::usage, "{}: [network] has '{}' but no weights: set weights = \"FILE\" in it, or pass --weights FILE",
-         pipeline.place_of(said.fresh.empty() ? "network.rename" : "network.new"), said.fresh.empty() ? "rename" : "new");
+         pipeline.place_of(params.fresh.empty() ? "network.rename" : "network.new"), params.fresh.empty() ? "rename" : "new");
   }
-  if (!trains(main) && !said.fresh.empty()) {
+  if (!trains(main) && !params.fresh.empty()) {
     fail(ErrorKind::usage,
          "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: pass the weights of a run that "
          "trained them with --weights FILE",
-         pipeline.place_of("network.new"), main.name, fmt::join(said.fresh, "\", \""));
+         pipeline.place_of("network.new"), main.name, fmt::join(params.fresh, "\", \""));
   }
   return from;
 }

@@ -86,7 +86,7 @@ struct PreparedRun {
 };
 
 // Runs `work` on the result of prepare(). Reports its exception to other processes.
-void telling_others(PreparedRun& run, const std::function<void()>& work);
+void leave_on_error(PreparedRun& run, const std::function<void()>& work);
 void leave_together(PreparedRun& run);  // in good order, when all processes have called this
 
 // Throws Error(usage) if the plan needs several times the available memory or, with keeps_to_memory, more than the limit.

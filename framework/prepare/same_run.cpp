@@ -136,8 +136,8 @@ std::string difference(const PreparedRun& run, const RunRecord& mine, const std:
   });
   std::string text;
   for (const Difference& each : found) {
-    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
-    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, said(each.then), said(each.now), rank);
+    const auto value_text = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
+    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, value_text(each.then), value_text(each.now), rank);
   }
   return text + differences_of_contents(run, theirs.checkpoint.state.data, rank);
 }

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr seconds kSaysEach{10}, kAttempt{5};
+constexpr seconds kReportInterval{10}, kAttempt{5};
 // How long ranks may take to connect to each other once all have come. A rank gives up connecting to a lower rank after
 // kReaching, and waiting for a higher one after kReached. Rank 0 ends last, since it only knows which ranks are not ready. If
 // two processes claim the same rank, the older one may have been cut off; that is known after about ten seconds.
@@ -110,15 +110,15 @@ class Waiting {
   bool is_over() const { return steady_clock::now() - began_ >= setting_.limit; }
   void report(const std::string& text) {
     if (steady_clock::now() < next_) return;
-    next_ += kSaysEach;
-    if (setting_.say) setting_.say(fmt::format("{}, {} s", text, waited()));
+    next_ += kReportInterval;
+    if (setting_.report) setting_.report(fmt::format("{}, {} s", text, waited()));
   }
   std::int64_t waited() const { return std::chrono::duration_cast<seconds>(steady_clock::now() - began_).count(); }
 
  private:
   const RendezvousSetting& setting_;
   const steady_clock::time_point began_ = steady_clock::now();
-  steady_clock::time_point next_ = began_ + kSaysEach;
+  steady_clock::time_point next_ = began_ + kReportInterval;
 };
 
 // The file in which rank 0 publishes its address. A restarted job uses another name, or rewrites it.
@@ -214,7 +214,7 @@ class Rendezvous {
   // ---- Rank 0 ----
   void gather();
   void admit(Reception::Guest guest);
-  void forget_who_left();
+  void drop_closed_connections();
   void settle_duplicates();
   std::string duplicate_text(const Duplicate& each) const;
   std::vector<std::string> absent() const;
@@ -232,7 +232,7 @@ class Rendezvous {
   bool reach(Rank& other, const Introduction& mine, steady_clock::time_point end, std::string& why) const;
   void receive_higher(Reception& reception, steady_clock::time_point end);
   void require_master(milliseconds patience);
-  [[noreturn]] void tell_master(const std::string& lost);
+  [[noreturn]] void report_to_master(const std::string& lost);
 
   Introduction introduction(int to, std::uint32_t port) const;
   Socket listen(int port) const {
@@ -293,14 +293,14 @@ void Rendezvous::gather() {
     for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
     if (const std::string lost = setting_.lost ? setting_.lost() : ""; !lost.empty()) refuse_all(ErrorKind::peer, lost);
     wrong_keys_ = reception.wrong_keys();
-    forget_who_left();
+    drop_closed_connections();
     settle_duplicates();
     if (!absent().empty()) {
       waiting_.report(fmt::format("waiting for {} of {}{}", ranks_text(absent()), ranks_.size(), wrong_keys_text()));
     }
   }
   if (address_file_) address_file_->remove();
-  if (wrong_keys_.connections > 0 && setting_.say) setting_.say("all ranks have come" + wrong_keys_text());
+  if (wrong_keys_.connections > 0 && setting_.report) setting_.report("all ranks have come" + wrong_keys_text());
   bring_together();
 }
 
@@ -321,7 +321,7 @@ void Rendezvous::admit(Reception::Guest guest) {
   slot.socket = std::move(guest.socket);
 }
 
-void Rendezvous::forget_who_left() {
+void Rendezvous::drop_closed_connections() {
   for (Rank& each : ranks_) {
     if (each.socket && has_hung_up(each.socket)) each.socket = Socket();
   }
@@ -364,7 +364,7 @@ std::vector<std::string> Rendezvous::absent() const {
   return names;
 }
 
-// "; 3 connections from 10.0.0.7 did not know the job's key"
+// "; 3 connections from 10.0.0.7 lacked the job's key"
 std::string Rendezvous::wrong_keys_text() const {
   if (wrong_keys_.connections == 0) return {};
   return fmt::format("; {} connection{} from {} lacked the job's key", wrong_keys_.connections,
@@ -491,7 +491,7 @@ void Rendezvous::require_master(milliseconds patience) {
   require_no_error(*received);
 }
 
-void Rendezvous::tell_master(const std::string& lost) {
+void Rendezvous::report_to_master(const std::string& lost) {
   send_message(ranks_[0].socket, MessageKind::lost, lost);
   fail(ErrorKind::peer, "{}", lost);
 }
@@ -503,7 +503,7 @@ void Rendezvous::connect_to_lower(const Introduction& mine, steady_clock::time_p
     to_it.to = rank;
     std::string why = "it has no address";
     if (reach(other, to_it, end, why)) continue;
-    tell_master(
+    report_to_master(
         fmt::format("rank {} cannot reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
   }
 }
@@ -532,8 +532,8 @@ void Rendezvous::receive_higher(Reception& reception, steady_clock::time_point e
     const auto absent = missing();
     if (absent != ranks_.end() && is_readable(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
     if (absent == ranks_.end() || steady_clock::now() < end) continue;
-    tell_master(fmt::format("rank {} of {} on {} is lost: it has not connected to rank {} within {} s", absent - ranks_.begin(),
-                            ranks_.size(), absent->at.host, place_.rank, kReached.count()));
+    report_to_master(fmt::format("rank {} of {} on {} is lost: it has not connected to rank {} within {} s",
+                                 absent - ranks_.begin(), ranks_.size(), absent->at.host, place_.rank, kReached.count()));
   }
 }
 

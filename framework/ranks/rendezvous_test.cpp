@@ -47,7 +47,7 @@ class RendezvousTest : public testing::Test {
     RendezvousSetting setting{.place = {.rank = rank, .ranks = ranks, .master = fmt::format("127.0.0.1:{}", port_)}};
     setting.key = "a key";
     setting.limit = seconds(20);
-    setting.say = [this](const std::string& text) {
+    setting.report = [this](const std::string& text) {
       const std::lock_guard lock(mutex_);
       said_.push_back(text);
     };

@@ -264,12 +264,12 @@ TEST(SocketGroup, AWaitForAProcessThatLivesIsSaidWithWhatItDoes) {
   SocketGroup group({.rank = 0,
                      .sockets = {-1, pair[0]},
                      .hosts = {"a", "b"},
-                     .say =
+                     .report =
                          [&](const std::string& text) {
                            said.push_back(text);
                            if (said.size() == 2) other.send(0, Group::kRun, bytes_of("now"));
                          },
-                     .say_each = std::chrono::seconds(1)});
+                     .report_interval = std::chrono::seconds(1)});
   std::vector<std::byte> got;
   group.receive(1, Group::kRun, got);
   EXPECT_EQ(text_of(got), "now");

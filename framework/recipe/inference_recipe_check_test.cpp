@@ -129,7 +129,7 @@ constexpr Way kWays[] = {
     {"by = 4", "by = 99", "by"},
     {"mode = \"mean\"", "mode = \"../x\"", "stage 'small': 'mode' is \"../x\""},
     {"[\"small\"]", "[\"small\", \"small\"]", "stage 'small' occurs in it twice"},
-    {"top = 3", "file = \"/home/u/.profile\"", "sink 'write_classes': key 'file' of 'write_classes' is none"},
+    {"top = 3", "file = \"/home/u/.profile\"", "sink 'write_classes': a recipe must not set key 'file' of 'write_classes'"},
     {"top = 3", "top = 0", "top"},
     {"top = 3", "top = 5000",
      "sink 'write_classes': 'top' is 5000, but a recipe may set 4096 at most; to use it anyway: --set "

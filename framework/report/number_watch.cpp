@@ -23,7 +23,7 @@ std::string WrongNumber::text() const {
   return fmt::format("step {}: {} is {}", step + 1, what, is);
 }
 
-void NumberWatch::look(std::uint64_t step, std::string_view what, double value) {
+void NumberWatch::add(std::uint64_t step, std::string_view what, double value) {
   if (!std::isfinite(value)) take({step, std::string(what), value});
 }
 

@@ -71,7 +71,7 @@ struct Told {
   std::condition_variable changed;
   std::vector<std::string> texts;
 
-  JointWarnings::Tell tell() {
+  JointWarnings::Report report() {
     return [this](const std::set<int>& ranks, const std::string& text) {
       const std::lock_guard lock(mutex);
       texts.push_back(fmt::format("{}: {}", ranks_text(ranks), text));
@@ -87,7 +87,7 @@ struct Told {
 TEST(JointWarnings, OfSeveralRanksAreToldOnceWithTheRanks) {
   Told told;
   {
-    JointWarnings warnings(told.tell(), {Seconds(3600), Seconds(3600)});
+    JointWarnings warnings(told.report(), {Seconds(3600), Seconds(3600)});
     for (const int rank : {3, 1, 3}) warnings.add(rank, "the disk is full");
     warnings.add(2, "the disk is slow");
   }
@@ -97,7 +97,7 @@ TEST(JointWarnings, OfSeveralRanksAreToldOnceWithTheRanks) {
 TEST(JointWarnings, AreToldWithoutWaitingForTheEndAndThenHeldForLonger) {
   Told told;
   {
-    JointWarnings warnings(told.tell(), {Seconds(0), Seconds(3600)});
+    JointWarnings warnings(told.report(), {Seconds(0), Seconds(3600)});
     warnings.add(1, "the disk is full");
     told.wait_for(1);
     for (const int rank : {2, 3}) warnings.add(rank, "the disk is full");

@@ -185,7 +185,7 @@ class StepExamination {
       const double loss = sums[i].loss();
       if (std::isfinite(loss)) continue;
       const Spread output(replica->logits());
-      return fmt::format("forward: the loss '{}' is {}, and the network's output is finite: {}\n",
+      return fmt::format("forward: the loss '{}' is {}, but the network's output is finite: {}\n",
                          request_.losses[i].loss->info().name, std::isnan(loss) ? std::abs(loss) : loss, output.text());
     }
     for (std::size_t index = network_.layers.size(); index-- > 0;) {
@@ -299,7 +299,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   std::string began, at_the_end;
   {
     const auto run = prepare(pipeline, registry, options);
-    const NumberWatch& numbers = run->audience.log().found().numbers;
+    const NumberWatch& numbers = run->audience.log().findings().numbers;
     first = run->steps.first;
     began = where_it_began(*run);
     replay(*run, 0, [&](Batch&) { return !numbers.trouble(); });
@@ -309,7 +309,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   if (!wrong && at_the_end.empty())
     return fmt::format("replayed from {}: all losses, gradients and weights are finite. Use the run's file and options\n", began);
   if (!wrong) {
-    return fmt::format("replayed from {}: all losses and gradients are finite, and not all weights\n{}", began,
+    return fmt::format("replayed from {}: all losses and gradients are finite, but not all weights\n{}", began,
                        explain_parameters(pipeline, registry, options));
   }
   std::string found;

@@ -132,8 +132,8 @@ void take_weights(PreparedRun& run) {
     run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
                                [&](std::string what) { run.options.doing(std::move(what)); });
   } catch (Error& error) {
-    const bool says_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
-    throw says_file ? error.in(run.pipeline.place_of("network.weights")) : error;
+    const bool names_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
+    throw names_file ? error.in(run.pipeline.place_of("network.weights")) : error;
   }
   if (run.options.group != nullptr) run.weights.checksum = checksum_of_file(run.weights.from.file);
   if (copy) run.weights.from.file = named;
@@ -164,7 +164,7 @@ DataContext shared_context(const PreparedRun& run) {
   context.run = &run.audience.log();
   context.registry = &run.registry;
   context.group = run.options.group;
-  context.is_beside_training = !run.builds.empty() && run.builds.front()->trains();
+  context.is_during_training = !run.builds.empty() && run.builds.front()->trains();
   if (run.weights.from.fresh.empty()) {  // else they belong to another task
     context.classes = classes_from(run.weights.metadata);
     context.colours = colours_from(run.weights.metadata);
@@ -174,19 +174,19 @@ DataContext shared_context(const PreparedRun& run) {
 
 // Paths in a file are relative to the working folder. If the files exist next to the pipeline, or above it (as for the pipeline
 // in a run's folder), the program was probably started elsewhere.
-Error with_place_beside(const Error& error, const GraphPlan& plan, const std::string& file) {
+Error with_nearby_place(const Error& error, const GraphPlan& plan, const std::string& file) {
   namespace fs = std::filesystem;
   if (error.kind() != ErrorKind::data || !fs::path(file).has_parent_path()) return error;
   std::error_code ignored;
-  const fs::path beside = fs::path(file).parent_path();
+  const fs::path parent = fs::path(file).parent_path();
   for (const StagePlan& stage : plan.stages) {
     if (stage.type->role != StageType::Role::source) continue;
     for (const Member& member : stage.table.table()) {
       if (member.value.kind() != Value::Kind::text || member.value.text().empty()) continue;
       const fs::path path = member.value.text();
       if (path.is_absolute() || fs::exists(path, ignored)) continue;
-      fs::path folder = beside;
-      for (fs::path each = fs::weakly_canonical(beside, ignored); each.has_relative_path() && !fs::exists(folder / path, ignored);
+      fs::path folder = parent;
+      for (fs::path each = fs::weakly_canonical(parent, ignored); each.has_relative_path() && !fs::exists(folder / path, ignored);
            each = each.parent_path()) {
         folder = each;
       }
@@ -208,7 +208,7 @@ void list_data(PreparedRun& run) {
     try {
       run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all()));
     } catch (const Error& error) {
-      throw with_place_beside(error, plan, run.pipeline.file);
+      throw with_nearby_place(error, plan, run.pipeline.file);
     }
     require_steps(*run.builds.back());
   }

@@ -98,7 +98,7 @@ std::string ZipFile::read(std::string_view name, std::uint64_t most) {
 
 void ZipFile::take(std::uint64_t offset, std::span<char> to) {
   if (offset > size_ || to.size() > size_ - offset) {
-    fail(ErrorKind::data, "has {} bytes, and something in it would lie at byte {}: it was cut or changed", size_, offset);
+    fail(ErrorKind::data, "has {} bytes, but a part of it would be at byte {}: it was cut or changed", size_, offset);
   }
   file_.seekg(static_cast<std::streamoff>(offset));
   if (!file_.read(to.data(), static_cast<std::streamsize>(to.size()))) fail(ErrorKind::data, "cannot be read to its end");

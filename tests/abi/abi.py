@@ -106,7 +106,7 @@ def layouts(by_offset):
             inside = inside and above.tag in TYPES | {"namespace"} and "name" in above.at
             above = above.parent
         name = entry.name()
-        if not inside or not name.startswith("millrace::") or "<" in name:  # locals; templates are compiled into plugins
+        if not inside or not name.startswith(("millrace::", "millrace_")) or "<" in name:  # locals; templates are compiled into plugins
             continue
         text = hashlib.sha256(describe(by_offset, entry).encode()).hexdigest()[:8]
         lines.add(f"type {name.removeprefix('millrace::')} {int(entry.at['byte_size'], 0)} {text}")

@@ -157,6 +157,10 @@ FAULTS = {
     "restored colours swapped": lambda m: change(m, "results/factors", lambda v: v[::-1]),
 }
 
+# Where a file ends with rounded results, only these are sure to show in a dozen samples; the export compares the network below too.
+OF_RESULTS = ("truncated file", "result not normalised", "softmax for sigmoid", "class of the smallest score",
+              "grey levels not raised by the mean", "restored colours swapped", "activation left out")
+
 
 def cut(data):
     return data[:len(data) * 2 // 3]
@@ -183,7 +187,7 @@ def refused(data, proof, folder):
         report["share_of_bound"], report["other_first_class"], report["samples"])
 
 
-def main(path):
+def main(path, names=None):
     proof = os.path.splitext(path)[0] + ".proof"
     with open(path, "rb") as file:
         data = file.read()
@@ -200,6 +204,8 @@ def main(path):
                 return model.SerializeToString()
             cases[name] = planted_in
         for name, make in cases.items():
+            if names and name not in names:
+                continue
             try:
                 bad = make()
             except Absent:

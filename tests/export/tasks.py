@@ -21,7 +21,7 @@ KINDS = ("disc", "bar", "cross")
 HEAD = 'extends = "{base}"\n[run]\nname = "{task}"\nepochs = {epochs}\nprecision = "fp32"\nfolder = "runs"\n'
 NETWORK = '[network]\nuse = "quickstart"\nheight = 32\nwidth = 32\n'
 LIST = '[data]\npath = "{folder}/list-{name}"\ncolumns = {columns}\n[image]\nside = 32\n'
-NUMBERS = ["x [pixels]", "y [pixels]"]
+NUMBERS = ["x (pixels)", "y (pixels)"]
 TASKS = {
     "classes": (25, "classify_small", '[data]\npath = "{folder}/classes"\n' + NETWORK),
     "multilabel": (25, "labels", LIST.replace("{name}", "labels").replace("{columns}", json.dumps(KINDS)) + NETWORK),
@@ -53,14 +53,14 @@ def draw(folder):
                     pen.rectangle((x - 7, y - 2, x + 7, y + 2), fill)
                 if kind == 2:
                     pen.rectangle((x - 2, y - 7, x + 2, y + 7), fill)
-            places = (f"classes/{part}/{KINDS[kind]}", f"scenes/{part}/images", f"photos/{part}", f"list-labels/{part}", f"list-numbers/{part}")
+            places = (f"classes/{part}/{KINDS[kind]}", f"scenes/{part}/images", f"photos/{part}", "list-labels/images", "list-numbers/images")
             for place in places:
                 os.makedirs(os.path.join(folder, place), exist_ok=True)
-                image.save(os.path.join(folder, place, f"{i}.png"))
+                image.save(os.path.join(folder, place, f"{part}{i}.png"))
             os.makedirs(os.path.join(folder, f"scenes/{part}/masks"), exist_ok=True)
-            mask.save(os.path.join(folder, f"scenes/{part}/masks/{i}.png"))
-            rows.setdefault(f"list-labels/{part}.csv", [["file_name", *KINDS]]).append([f"{part}/{i}.png", *(int(k == kind) for k in range(3))])
-            rows.setdefault(f"list-numbers/{part}.csv", [["file_name", *NUMBERS]]).append([f"{part}/{i}.png", x, y])
+            mask.save(os.path.join(folder, f"scenes/{part}/masks/{part}{i}.png"))
+            rows.setdefault(f"list-labels/{part}.csv", [["file_name", *KINDS]]).append([f"images/{part}{i}.png", *(int(k == kind) for k in range(3))])
+            rows.setdefault(f"list-numbers/{part}.csv", [["file_name", *NUMBERS]]).append([f"images/{part}{i}.png", x, y])
     for name, lines in rows.items():
         with open(os.path.join(folder, name), "w", newline="") as file:
             csv.writer(file).writerows(lines)
@@ -109,9 +109,9 @@ class Check:
             print(f"{'':28} {report['runtime']}: {report['samples']} samples, largest difference {report['largest']:.2g}", flush=True)
         return path
 
-    def plant(self, path):
+    def plant(self, path, names=None):
         if path:
-            passed, planted = faults.main(path)
+            passed, planted = faults.main(path, names)
             self.planted += planted
             self.failures.extend(f"{path}: not refused: {name}" for name in passed)
 
@@ -136,7 +136,7 @@ class Check:
         self.plant(self.export(task, "pixels", "--preparation"))
         whole = self.export(task, "whole", "--preparation", "--results", "--dynamic")
         if task in ("multilabel", "image", "map"):
-            self.plant(whole)
+            self.plant(whole, faults.OF_RESULTS)
         if task == "image" and whole:
             self.other_sizes(whole)
         if task == "classes":

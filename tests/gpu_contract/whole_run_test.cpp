@@ -325,7 +325,7 @@ TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
                               {R"(validate.flow=["read", "paint", "signals", "batch", "forward", "dawdles", "metrics"])",
                                "validate.batch.buffers=1", "validate.forward.test_time=unset"},
                               options, [](std::size_t rank, RunOptions& special) {
-                                if (rank == 0) special.look_period = std::chrono::minutes(10);
+                                if (rank == 0) special.check_period = std::chrono::minutes(10);
                               });
   EXPECT_EQ(said, (std::array<std::string, 2>{}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1}));

@@ -135,7 +135,7 @@ TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
     return check.out;
   };
   EXPECT_NE(report("").find("and  train.decode_image    images at the size of their files"), std::string::npos);
-  EXPECT_EQ(report("size = [32, 32]").find("own sizes"), std::string::npos);
+  EXPECT_EQ(report("size = [32, 32]").find("size of their files"), std::string::npos);
 }
 
 }  // namespace

@@ -201,7 +201,7 @@ TEST_F(Mistakes, ALossThatFindsNoTargets) {
          {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or images as targets, but the source "
           "has neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
-         {"loss 'pixel_cross_entropy' needs images of class indices"});
+         {"loss 'pixel_cross_entropy' needs label images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
   expect("size = 100", "size = 100000", 3,
@@ -220,9 +220,8 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
   loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
-  loss("{ class_weights = [1, 2] }",
-       {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, and the network's output has 10 "
-        "channels"});
+  loss("{ class_weights = [1, 2] }", {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, "
+                                      "but the network's output has 10 channels"});
 }
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,

@@ -301,7 +301,7 @@ TEST_F(NotFinite, ALossIsNamedWithItsStep) {
     const std::string wrong = fmt::format("step {}: loss is nan\n", position / 100 + 1);
     EXPECT_NE(text.find(wrong), std::string::npos) << text;
     const std::string expected =
-        fmt::format("step {}, forward: the loss 'poison_loss' is nan, and the network's output is finite: ", position / 100 + 1);
+        fmt::format("step {}, forward: the loss 'poison_loss' is nan, but the network's output is finite: ", position / 100 + 1);
     EXPECT_NE(text.find(expected), std::string::npos) << text;
   }
 }
@@ -314,7 +314,7 @@ TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
     const std::string text =
         explained(fmt::format("statistic{}", i),
                   {fmt::format("train.poison.step={}", step), fmt::format("train.poison.parameter={}", name), precision(i, 2)});
-    EXPECT_NE(text.find(": all losses and gradients are finite, and not all weights\n"), std::string::npos) << text;
+    EXPECT_NE(text.find(": all losses and gradients are finite, but not all weights\n"), std::string::npos) << text;
     const std::string when = step == 8 ? "after the last step" : fmt::format("step {}, before it begins", step + 1);
     EXPECT_NE(text.find(fmt::format("{}: '{}' of layer 'bn1' is not finite: none of 8 values", when, name)), std::string::npos)
         << text;

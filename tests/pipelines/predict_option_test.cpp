@@ -320,7 +320,7 @@ TEST_F(PredictFolder, WhatIsReadAndWhatIsWrittenLieApart) {
   for (const std::string& out : {folder_ / "photos", folder_ / "photos/", within}) {
     const Outcome outcome = predict(folder_ / "photos", {"--out", out});
     EXPECT_EQ(outcome.code, 2) << out;
-    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' lies in '{}', whose images are read", out, folder_ / "photos")),
+    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' is in '{}', whose images are read", out, folder_ / "photos")),
               std::string::npos)
         << outcome.err;
   }

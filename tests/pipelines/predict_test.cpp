@@ -174,10 +174,10 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
   const Outcome replaced = predict(toml, {"--set", "predict.batch.bad_samples=replace"});
   EXPECT_EQ(replaced.code, 2);
   EXPECT_NE(replaced.err.find("[predict.batch]"), std::string::npos) << replaced.err;
-  EXPECT_NE(replaced.err.find("each image once"), std::string::npos) << replaced.err;
+  EXPECT_NE(replaced.err.find("each image is predicted once"), std::string::npos) << replaced.err;
   const Outcome balanced = predict(toml, {"--set", "predict.read.balance=true"});
   EXPECT_EQ(balanced.code, 2);
-  EXPECT_NE(balanced.err.find("of each sample once"), std::string::npos) << balanced.err;
+  EXPECT_NE(balanced.err.find("each sample is predicted once"), std::string::npos) << balanced.err;
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 

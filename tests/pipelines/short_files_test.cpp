@@ -445,7 +445,7 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
     }
     EXPECT_EQ(files, std::string(base) == "labels" ? 3U : 2U);
     EXPECT_TRUE(fs::exists(out / "features.csv"));
-    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images stand in the columns of a list"), std::string::npos);
+    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images are columns of a list"), std::string::npos);
   }
 }
 
@@ -578,7 +578,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
   EXPECT_NE(both.find("'helt_outt' in [data] is new, and nothing refers to it; nearest is 'held_out'"), std::string::npos)
       << both;
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
-  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
+  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: unknown base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
 }
 

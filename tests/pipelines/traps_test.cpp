@@ -219,7 +219,7 @@ const std::vector<Trap>& traps() {
     trap("AClassOfOneImage", 0, "class 'birch' has one image alone", {}, [](const fs::path& root) {
       for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
     });
-    trap("AClassThatLimitLeavesOut", 0, "and none of them is chosen",
+    trap("AClassThatLimitLeavesOut", 0, "but none of them is chosen",
          {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}});
     trap("AClassThatTrainingHasNot", 0, "has 4 classes and [train] 3: no 'yew' there, so nothing is learned about it",
          {{"classes = 3", "classes = 4"}}, [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
@@ -251,7 +251,7 @@ const std::vector<Trap>& traps() {
          });
     trap("AClassOfTheValidationWithoutAnOutput", 3, "class 'yew' (folder '", {},
          [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
-    trap("ASmallMiddle", 0, "so that the network sees at most 1 % of each",
+    trap("ASmallMiddle", 0, "so the network sees at most 1 % of each",
          {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")});
     trap("AMiddleOfLargeImages", 0, "the network sees 25 % of the first image, and less than half of each that was checked",
          {size_of_validation("size = [32, 32]\ncrop = \"centre\"")}, [](const fs::path& root) {

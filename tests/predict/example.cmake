@@ -1,5 +1,6 @@
 # Trains a little with the install tree, builds the example against it, as C++ by find_package and as C by pkg-config, moves the run's
 # folder, and compares what both print with --predict. PREFIX, LIBDIR, WORK, COMPILER, FLAGS
+cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
 unset(ENV{MILLRACE_PLUGIN_PATH})
@@ -15,7 +16,7 @@ run(ignored ${PREFIX}/bin/pipeline-run ${PREFIX}/share/millrace/pipelines/quicks
   --set run.folder=${WORK}/runs --set run.epochs=1 --set run.precision=fp32 --devices cpu)
 file(GLOB_RECURSE images ${WORK}/shapes/test/*.jpg)
 list(GET images 0 image)
-file(GLOB_RECURSE weights ${WORK}/runs/*/weights.safetensors)
+file(GLOB weights ${WORK}/runs/quickstart/20*/weights.safetensors)
 get_filename_component(folder ${weights} DIRECTORY)
 file(RENAME ${folder} "${WORK}/a moved run")
 

@@ -197,13 +197,15 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       folder.path().string());
   for (const char* graph : {"train", "validate"}) {
     file += fmt::format(
-        "[{0}]\n{1}flow = [\"read\", \"decode_image\", \"batch\", {2}]\n[{0}.read]\nstage = \"read_pairs\"\nimages = \"{3}/train\"\n"
+        "[{0}]\n{1}flow = [\"read\", \"decode_image\", \"batch\", {2}]\n[{0}.read]\nstage = \"read_pairs\"\nimages = "
+        "\"{3}/train\"\n"
         "[{0}.decode_image]\nsize = [16, 16]\ncrop = \"centre\"\n[{0}.batch]\nsize = 4\n",
         graph, graph[0] == 'v' ? "every = \"epoch\"\n" : "",
         graph[0] == 'v' ? "\"forward\", \"metrics\"" : "\"forward_backward\", \"optimizer\"", folder.path().string());
   }
-  file += "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
-          "[validate.forward]\nloss = \"mean_squared_error\"\n";
+  file +=
+      "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
+      "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
   const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -219,6 +221,94 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
     EXPECT_EQ(here.width, there.width);
     EXPECT_EQ(here.values, there.values) << name;
   }
+}
+
+// Two numbers, or two labels, by the loss.
+std::string train_numbers(const std::string& folder, const std::string& loss) {
+  std::string rows = "file_name,round,red\n";
+  for (int i = 0; i < 8; ++i) {
+    const std::vector<std::uint8_t> pixels(16 * 16 * 3, static_cast<std::uint8_t>(30 * i));
+    std::ofstream(fmt::format("{}/{}.png", folder, i), std::ios::binary) << png_bytes({pixels.data(), {16, 16, 3}});
+    rows += fmt::format("{}.png,{},{}\n", i, i % 2, i / 4);
+  }
+  std::ofstream(folder + "/list.csv") << rows;
+  std::ofstream(folder + "/network.toml") << R"(input = { channels = 3, height = 16, width = 16, mean = [0.5, 0.5, 0.5] }
+layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { op = "global_average_pool" },
+  { name = "fc", op = "linear", out = 2 }]
+)";
+  std::string file = fmt::format(
+      "[run]\nname = \"n\"\nepochs = 1\nprecision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"{0}/runs-{1}\"\n[network]\nuse = "
+      "\"network.toml\"\n[train.optimizer]\nlearning_rate = 0.1\n[train.forward_backward]\nloss = \"{1}\"\n[validate.forward]\n"
+      "loss = \"{1}\"\n",
+      folder, loss);
+  for (const std::string graph : {"train", "validate"}) {
+    file += fmt::format(
+        "[{0}]\nflow = [\"read\", \"decode_image\", \"batch\", {1}]\n[{0}.read]\nstage = \"read_list\"\npath = "
+        "\"{2}/list.csv\"\nnumbers = [\"round\", \"red\"]\n[{0}.decode_image]\nsize = [16, 16]\n[{0}.batch]\nsize = 4\n",
+        graph, graph == "train" ? "\"forward_backward\", \"optimizer\"" : "\"forward\", \"metrics\"]\nevery = \"epoch\" #",
+        folder);
+  }
+  std::ofstream(folder + "/" + loss + ".toml") << file;
+  const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return find_file(folder + "/runs-" + loss, "weights.safetensors").string();
+}
+
+TEST(Embedding, NumbersAndLabelsAreThoseOfPredict) {
+  const TemporaryFolder folder;
+  for (const std::string loss : {"mean_squared_error", "binary_cross_entropy"}) {
+    const std::string weights = train_numbers(folder.path().string(), loss);
+    predicted(folder / "3.png", weights, folder / "out-" + loss);
+    const std::string table = read_file(folder / "out-" + loss + "/features.csv");
+    const Model model(weights);
+    EXPECT_EQ(model.describe().task, loss[0] == 'm' ? MILLRACE_REGRESSION : MILLRACE_LABELS);
+    EXPECT_EQ(model.names(MILLRACE_NUMBER_NAMES), (std::vector<std::string>{"round", "red"}));
+    const std::string image = read_file(folder / "3.png");
+    const auto numbers = model.numbers(encoded(image)).values;
+    ASSERT_EQ(numbers.size(), 2U);
+    EXPECT_NE(table.find(fmt::format(",{},{}", numbers[0], numbers[1])), std::string::npos) << table << numbers[0];
+    if (loss[0] == 'b') {
+      EXPECT_NEAR(model.scores(encoded(image)).values[1], 1 / (1 + std::exp(-numbers[1])), 1e-6);
+    } else {
+      EXPECT_EQ(failure([&] { model.scores(encoded(image)); }).first, MILLRACE_ARGUMENT);
+    }
+  }
+}
+
+TEST(PredictLines, AnswersEachPathWithALine) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "bad.jpg", std::ios::binary) << "GIF89a";
+  const std::string good = trained().images[0];
+  std::ofstream(folder / "paths") << good << "\n"
+                                  << folder / "bad.jpg"
+                                  << "\n\n"
+                                  << folder / "missing \"one\".jpg"
+                                  << "\n"
+                                  << good;
+  const auto serve = [&](const std::string& more) {
+    return run_command(
+        {"/bin/sh", "-c",
+         fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
+  };
+  const Outcome outcome = serve("--weights '" + trained().run + "'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::vector<nlohmann::json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(answers.size(), 4U) << outcome.out;
+  const Model model(trained().run);
+  const auto scores = model.scores(encoded(read_file(good)));
+  EXPECT_EQ(answers[0].at("path"), good);
+  EXPECT_EQ(answers[0].at("classes").at(0), model.classes()[scores.best()]);
+  EXPECT_EQ(answers[0].at("scores").at(0).get<float>(), scores.values[scores.best()]);
+  EXPECT_EQ(answers[0].at("scores").size(), 5U);
+  EXPECT_NE(answers[1].at("error").get<std::string>().find("GIF"), std::string::npos) << answers[1];
+  EXPECT_EQ(answers[2].at("path"), folder / "missing \"one\".jpg");
+  EXPECT_NE(answers[2].at("error").get<std::string>().find("No such file"), std::string::npos) << answers[2];
+  EXPECT_EQ(answers[3], answers[0]);
+  EXPECT_EQ(serve("").code, 2);
+  EXPECT_EQ(serve("--out found --weights '" + trained().run + "'").code, 2);
+  EXPECT_EQ(serve("--weights '" + (folder / "nothing") + "'").code, 2);
 }
 
 TEST(Embedding, NamesWhatIsWrongWithAModel) {
@@ -244,7 +334,8 @@ TEST(Embedding, NamesWhatIsWrongWithAnImageAndGoesOn) {
   const Model model(trained().run);
   const std::string whole = read_file(trained().images[0]);
   const auto expected = model.scores(encoded(whole)).values;
-  for (const std::string& bytes : {std::string(), std::string("GIF89a"), whole.substr(0, whole.size() / 2), std::string(4000, '\0')})
+  for (const std::string& bytes :
+       {std::string(), std::string("GIF89a"), whole.substr(0, whole.size() / 2), std::string(4000, '\0')})
     EXPECT_EQ(failure([&] { model.scores(encoded(bytes)); }).first, MILLRACE_IMAGE) << bytes.size();
   const auto other_size = failure([&] { model.scores(encoded(png_of(20, 32))); });
   EXPECT_EQ(other_size.first, MILLRACE_IMAGE);
@@ -317,6 +408,22 @@ TEST(Embedding, EightThreadsShareAModel) {
     threads.clear();
     EXPECT_EQ(wrong, 0);
   }
+}
+
+TEST(Embedding, ThreadsOpenModelsOfTheirOwn) {
+  const std::string image = read_file(trained().images[0]);
+  millrace_options options{};
+  options.threads = 1;
+  const auto expected = Model(trained().run, options).scores(encoded(image)).values;
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; ++i) wrong += Model(trained().run, options).scores(encoded(image)).values != expected;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(wrong, 0);
 }
 
 long resident_kib() {

@@ -189,7 +189,7 @@ TEST_F(HttpServer, FollowsFiveRedirects) {
   EXPECT_TRUE(read(from, at("hops/5/file.bin")) == bytes_);
   EXPECT_EQ(from.stat(at("hops/2/file.bin")).bytes, bytes_.size());
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("hops/6/file.bin")); }), "HTTP 302, after 5 redirects already");
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "leads to 'ftp://host/x'");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "redirects to 'ftp://host/x'");
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/file:%2F%2F%2Fetc%2Fpasswd")); }),
               "is not an http or https URL");
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/http:%2F%2F169.254.169.254%2Fx")); }),
@@ -268,11 +268,11 @@ TEST_F(HttpServer, IsTrustedOverTlsOnlyWithItsCertificateAndUnderItsName) {
 
 TEST_F(HttpServer, HasNoFolders) {
   HttpStorage from = storage();
-  EXPECT_EQ(from.look("https://host/folder/"), Storage::Kind::folder);
-  EXPECT_EQ(from.look("https://host/file"), Storage::Kind::unknown);
+  EXPECT_EQ(from.kind("https://host/folder/"), Storage::Kind::folder);
+  EXPECT_EQ(from.kind("https://host/file"), Storage::Kind::unknown);
   EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.list("https://host/folder/", [](const Storage::Object&) {}); }),
               "cannot list 'https://host/folder/': a web server has no folders");
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.look("s3://bucket/x"); }), "expected https://host/name");
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.kind("s3://bucket/x"); }), "expected https://host/name");
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class AwakeClock {
   std::jthread thread_{[this](const std::stop_token& stop) {
     WaitedTime awake;
     while (!stop.stop_requested()) {
-      seconds_ = awake.look();
+      seconds_ = awake.seconds();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }};

@@ -167,13 +167,13 @@ TEST_F(S3Server, RefusesWrongKeysAndSaysWhy) {
 
 TEST_F(S3Server, IsNotNeededToFindMistakes) {
   S3 storage(environment(variables("http://127.0.0.1:1")));
-  EXPECT_EQ(storage.look("s3://images"), Storage::Kind::folder);
-  EXPECT_EQ(storage.look("s3://images/set"), Storage::Kind::unknown);
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { storage.look("s3:///set"); }), "expected s3://bucket/name");
+  EXPECT_EQ(storage.kind("s3://images"), Storage::Kind::folder);
+  EXPECT_EQ(storage.kind("s3://images/set"), Storage::Kind::unknown);
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { storage.kind("s3:///set"); }), "expected s3://bucket/name");
   S3 nobody(environment({}));
-  EXPECT_SAYS(complaint(ErrorKind::data, [&] { nobody.look("s3://images"); }), "no credentials for S3");
+  EXPECT_SAYS(complaint(ErrorKind::data, [&] { nobody.kind("s3://images"); }), "no credentials for S3");
   S3 nowhere(environment(settings({{"AWS_ENDPOINT_URL", "127.0.0.1"}})));
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { nowhere.look("s3://images"); }), "AWS_ENDPOINT_URL = '127.0.0.1'");
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { nowhere.kind("s3://images"); }), "AWS_ENDPOINT_URL = '127.0.0.1'");
 }
 
 TEST_F(S3Server, AcceptsTemporaryKeys) {

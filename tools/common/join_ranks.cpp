@@ -63,7 +63,7 @@ SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes
                             .lost = wishes.lost};
   if (place.master.empty()) setting.folder = rendezvous_folder(place, wishes, runs);
   setting.limit = std::chrono::seconds(integer("--wait", wishes.wait, 1, 1'000'000));
-  setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };
+  setting.report = [](const std::string& text) { print_to_stderr("{}\n", text); };
   if (place.rank == 0 && setting.folder.empty() && setting.key.empty() && !quiet) {
     print_to_stderr(
         "warning: this job has no key, so anyone who reaches {} can join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
@@ -75,7 +75,7 @@ SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes
           .sockets = std::move(connections.sockets),
           .patience = patience,
           .hosts = std::move(connections.hosts),
-          .say = setting.say};
+          .report = setting.report};
 }
 
 }  // namespace millrace

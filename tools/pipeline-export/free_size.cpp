@@ -13,6 +13,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t kLargestStep = 32;
+constexpr int kFar = 96;  // pixels
 
 // The layer to which a value belongs, and its type: "'fc' (linear)".
 std::string layer_of(const Network& network, const std::string& value) {
@@ -82,10 +83,11 @@ FreeSize free_size_of(const Model& model, const Registry& registry, const std::s
   for (std::int64_t step = 1; step <= kLargestStep; step *= 2) {
     why.clear();
     const auto more = static_cast<int>(step);
-    for (const auto& [down, right] : {std::pair{1, 0}, {0, 1}, {3, 3}, {1, 2}}) {
+    const int far = kFar / more + 1;  // rounding of sizes hides small differences
+    for (const auto& [down, right] : {std::pair{1, 0}, {0, 1}, {3, 3}, {1, 2}, {far, 0}, {0, far}, {far, far + 1}}) {
       const ImageShape other{image.height + down * more, image.width + right * more, image.channels};
       if (why = comparison.obstacle(other); !why.empty()) break;
-      if (down == 1 && right == 2) return {step, other, comparison.output()};
+      if (down == far && right == far + 1) return {step, other, comparison.output()};
     }
   }
   fail(ErrorKind::usage, "--dynamic: the network '{}' takes images of one size, {} x {}: {}", model.network->name, image.height,

@@ -46,11 +46,18 @@ class WorkFolder {
     fs::remove_all(path_, ignored);
   }
   fs::path file() const { return path_ / "model.onnx"; }
+  fs::path plain() const { return path_ / "plain.onnx"; }
   fs::path proof() const { return path_ / "proof"; }
 
  private:
   const fs::path path_;
 };
+
+void write_bytes(const fs::path& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", path.string());
+}
 
 void put(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -77,16 +84,18 @@ int export_model(const Options& options) {
   const OnnxFile written = onnx_file(model, options.file, registry);
   if (written.unpools) print_to_stderr("note: TensorRT and OpenVINO have no MaxUnpool, which this network needs\n");
   const WorkFolder work(onnx);
-  {
-    std::ofstream file(work.file(), std::ios::binary);
-    file << written.bytes;
-    if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", work.file().string());
+  write_bytes(work.file(), written.bytes);
+  if (options.file.gives_results && !options.file.unproven) {
+    OnnxOptions plain = options.file;
+    plain.gives_results = false;
+    write_bytes(work.plain(), onnx_file(model, plain, registry).bytes);
   }
   if (!options.file.unproven) {
     const std::optional<std::string> text = prove(model, options.file,
                                                   {.python = options.python,
                                                    .overrides = options.sets,
                                                    .onnx = work.file().string(),
+                                                   .plain = options.file.gives_results ? work.plain().string() : "",
                                                    .written = &written,
                                                    .folder = work.proof().string(),
                                                    .stop_signal = &stop_signal},

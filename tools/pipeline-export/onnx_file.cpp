@@ -131,11 +131,10 @@ std::string as_python(const std::vector<std::string>& names) {
   return text + "}";
 }
 
-// "kg" of "weight [kg]" and "weight (kg)", as columns of lists are headed; "": the name has none.
+// "kg" of "weight (kg)", as a column of a list is headed; "": the name has none.
 std::string unit_in(const std::string& name) {
-  if (name.empty() || (name.back() != ']' && name.back() != ')')) return {};
-  const std::size_t open = name.rfind(name.back() == ']' ? '[' : '(');
-  return open == name.npos || open == 0 ? "" : name.substr(open + 1, name.size() - open - 2);
+  const std::size_t open = name.rfind('(');
+  return !name.ends_with(')') || open == name.npos || open == 0 ? "" : name.substr(open + 1, name.size() - open - 2);
 }
 
 void add_properties(onnx::Model& file, const Model& model, const OnnxOptions& options, const Registry& registry) {

@@ -183,6 +183,10 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
   Pipeline pipeline = load_pipeline(file, overrides, registry, load);
   pipeline.observers.clear();
+  pipeline.best.reset();  // these may name figures of stages that are left out
+  pipeline.stop.figure.reset();
+  pipeline.plateau.figure.reset();
+  pipeline.checkpoint.best.reset();
   return pipeline;
 }
 
@@ -221,7 +225,9 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
   Json facts = facts_of(model, options, *request.written, registry);
-  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", facts.dump(), folder.string()});
+  Json told = facts;
+  told["plain"] = request.plain;
+  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", told.dump(), folder.string()});
   RunOptions run;
   run.graph = model.recipe.graph;
   run.weights = model.weights_file;

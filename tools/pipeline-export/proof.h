@@ -16,6 +16,7 @@ struct ProofRequest {
   std::string python = "python3";
   std::vector<std::string> overrides;             // of the run's pipeline, as `--set` gives them
   std::string onnx;                               // the file that is compared,
+  std::string plain;                              // the same network without its results, which is compared too; "": none
   const OnnxFile* written = nullptr;              // and what is known of it
   std::string folder;                             // gets a dozen samples, the script and proof.json
   const std::atomic<int>* stop_signal = nullptr;  // not 0: a signal that stops the comparison

@@ -159,6 +159,7 @@ MachineFacts read_machine(const fs::path& root, const std::string& runs) {
   }
   facts.memory = host_memory(root.string());
   facts.available_memory = std::strtoull(value_of(root / "proc/meminfo", "MemAvailable:").c_str(), nullptr, 10) * 1024;
+  if (facts.memory > 0) facts.available_memory = std::min(facts.available_memory, facts.memory);  // of a control group
   facts.address_space = address_limit();
   facts.file_size = limit_of(RLIMIT_FSIZE);
   facts.locked_memory = limit_of(RLIMIT_MEMLOCK);

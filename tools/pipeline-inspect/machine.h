@@ -36,7 +36,7 @@ struct MachineFacts {
 // Reads /proc, /sys and limits of this process. `root`: root of the file system, for tests. `runs`: the folder of runs.
 MachineFacts read_machine(const std::filesystem::path& root, const std::string& runs);
 
-// A sentence for each problem: what it is, and what to do.
+// A sentence for each problem, with its remedy.
 std::vector<std::string> advise(const MachineFacts& facts);
 
 std::string describe_machine(const Registry& registry);  // everything, with devices and libraries

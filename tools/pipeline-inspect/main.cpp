@@ -1,4 +1,4 @@
-// pipeline-inspect: lists what is available, and explains a file.
+// pipeline-inspect: lists all parts, and explains a file.
 #include <fmt/format.h>
 
 #include <algorithm>

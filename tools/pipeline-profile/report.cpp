@@ -48,7 +48,7 @@ std::string share_text(const Profile& profile) {
       return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile shows why",
                          share);
     case Bottleneck::Kind::sums: return fmt::format("devices wait for {} of the time for sums of gradients", share);
-    case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
+    case Bottleneck::Kind::standstill: return fmt::format("training pauses for {} of the time, for {}", share, found.name);
     case Bottleneck::Kind::data: break;
   }
   const std::string on = stage == profile.stages.end() ? "" : stage->on;
@@ -131,7 +131,8 @@ std::string advice(const Profile& profile) {
     return fmt::format("raise `threads` of [run], which is {}; the process has {} cores.", profile.data_threads, profile.cores);
   }
   return fmt::format(
-      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` after what is not random, or "
+      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` after the stages that are not "
+      "random, or "
       "fewer and cheaper changes.",
       profile.bottleneck.name);
 }

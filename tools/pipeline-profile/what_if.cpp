@@ -213,7 +213,7 @@ Question parse_question(std::string_view text, const RunFacts& facts) {
   for (const std::string_view part : split_list(text)) {
     Change change = parse_change(part, facts);
     if (std::ranges::find(question.changes, change.key, &Change::key) != question.changes.end())
-      fail(ErrorKind::usage, "--what-if: {} is there twice in '{}'; --what-if may be given again", change.key, text);
+      fail(ErrorKind::usage, "--what-if: {} occurs twice in '{}'; --what-if may be given again", change.key, text);
     question.changes.push_back(std::move(change));
   }
   return question;

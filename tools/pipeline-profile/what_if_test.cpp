@@ -36,7 +36,7 @@ TEST(Question, CallsAStageByTheBeginningOfItsName) {
 
 TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
   EXPECT_EQ(mistake_of("threads=3,dec=2x,threads=1"),
-            "--what-if: threads is there twice in 'threads=3,dec=2x,threads=1'; --what-if may be given again");
+            "--what-if: threads occurs twice in 'threads=3,dec=2x,threads=1'; --what-if may be given again");
   EXPECT_EQ(mistake_of("thread=4"), "--what-if: unknown key 'thread'; did you mean 'threads'?");
   EXPECT_EQ(mistake_of("threads=2x"), "--what-if: threads = '2x': expected a whole number of at least 1");
   EXPECT_EQ(mistake_of("device=fast"), "--what-if: device = 'fast': expected how many times as fast it is, such as 2x or 0.5x");

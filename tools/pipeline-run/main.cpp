@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -36,6 +37,7 @@
 #include "millrace/util/text.h"
 #include "overfit.h"
 #include "predict.h"
+#include "predict_lines.h"
 #include "prediction_folder.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
@@ -275,7 +277,7 @@ int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
 void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
                bool speaks) {
   const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
-  telling_others(*prepared, [&] {
+  leave_on_error(*prepared, [&] {
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
     examine(*prepared, Known::graphs);
@@ -463,6 +465,10 @@ int run(CommandLine& line) {
     if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
+    if (line.predict == std::vector<std::string>{"-"}) {
+      predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+      return 0;
+    }
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);

@@ -79,8 +79,8 @@ bool has_shards(const std::string& folder) {
   const std::string image = first_of<fs::recursive_directory_iterator>(folder, usual_images());
   if (image.empty()) return true;
   fail(ErrorKind::usage,
-       "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder that "
-       "has images alone",
+       "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder with "
+       "only images",
        folder, image, shard);
 }
 
@@ -166,7 +166,7 @@ void check_labels(const std::string& type, const std::string& labels, const Infe
   const bool of_pixels = recipe.output == "map", of_images = restores(recipe);
   if (recipe.output == "numbers" && (type != "read_list" || labels != "column")) {
     fail(ErrorKind::usage,
-         "--labels: the numbers of images stand in the columns of a list (.csv, .tsv, .jsonl): --predict LIST --labels column");
+         "--labels: the numbers of images are columns of a list (.csv, .tsv, .jsonl): --predict LIST --labels column");
   }
   if (recipe.output == "image" && !of_images) {
     fail(ErrorKind::usage,
@@ -318,8 +318,9 @@ class Prediction {
     const auto network = load_network(network_file.string(), sized_.variables, registry_, errors, {}, kPredict);
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list_of(part_.group->urls));
-    const std::string head = fmt::format("{} It prepares images as [{}] of the run that wrote the weights{}.\n\n", kMadeByPredict,
-                                         recipe_.graph, restores(recipe_) ? ",\n# without what made an image of its target" : "");
+    const std::string head =
+        fmt::format("{} It prepares images as [{}] of the run that wrote the weights{}.\n\n", kMadeByPredict, recipe_.graph,
+                    restores(recipe_) ? ",\n# without the stages that made an image of its target" : "");
     files.write(file, head + to_toml(pipeline(*network)));
     return file.string();
   }

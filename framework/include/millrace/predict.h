@@ -40,7 +40,7 @@ typedef enum millrace_status {
   MILLRACE_ARGUMENT = 1, /* a mistake in the call: a null pointer, a wrong size, a result that the network does not have */
   MILLRACE_MODEL = 2,    /* the run or the weights cannot be used: missing, damaged, or of a plugin that is missing */
   MILLRACE_IMAGE = 3,    /* the image cannot be used: neither JPEG nor PNG, truncated, too small */
-  MILLRACE_BUFFER = 4,   /* a buffer is too small: see millrace_output.needed. Nothing was written */
+  MILLRACE_BUFFER = 4,   /* a buffer is too small, and was not written: see millrace_output.needed. Others were */
   MILLRACE_DEVICE = 5,   /* the device is missing or failed */
   MILLRACE_MEMORY = 6,   /* out of memory */
   MILLRACE_FAILED = 7    /* anything else */
@@ -52,11 +52,11 @@ typedef struct millrace_error {
 } millrace_error;
 
 typedef enum millrace_task {
-  MILLRACE_CLASSES = 1,      /* one class for an image */
-  MILLRACE_LABELS = 2,       /* any of several labels */
-  MILLRACE_CLASS_MAP = 3,    /* a class for each pixel */
-  MILLRACE_REGRESSION = 4,   /* numbers */
-  MILLRACE_RESTORATION = 5   /* an image */
+  MILLRACE_CLASSES = 1,    /* one class for an image */
+  MILLRACE_LABELS = 2,     /* any of several labels */
+  MILLRACE_CLASS_MAP = 3,  /* a class for each pixel */
+  MILLRACE_REGRESSION = 4, /* numbers */
+  MILLRACE_RESTORATION = 5 /* an image */
 } millrace_task;
 
 typedef enum millrace_precision {
@@ -65,7 +65,8 @@ typedef enum millrace_precision {
   MILLRACE_BFLOAT16 = 2
 } millrace_precision;
 
-typedef enum millrace_format { /* of 8 bits a channel */
+/* All have 8 bits a channel. */
+typedef enum millrace_format {
   MILLRACE_GREY = 1,
   MILLRACE_RGB = 2,
   MILLRACE_BGR = 3,
@@ -74,12 +75,12 @@ typedef enum millrace_format { /* of 8 bits a channel */
 } millrace_format;
 
 typedef enum millrace_kind {
-  MILLRACE_NUMBERS = 0,      /* float: the network's result as it is, (channels) or (channels, height, width) */
-  MILLRACE_SCORES = 1,       /* float, from 0 to 1, of each class or label */
-  MILLRACE_CLASS_OF = 2,     /* uint8_t (height, width): the class of each pixel of the network's input */
+  MILLRACE_NUMBERS = 0,        /* float: the network's result as it is, (channels) or (channels, height, width) */
+  MILLRACE_SCORES = 1,         /* float, from 0 to 1, of each class or label */
+  MILLRACE_CLASS_OF = 2,       /* uint8_t (height, width): the class of each pixel of the network's input */
   MILLRACE_CLASS_OF_IMAGE = 3, /* likewise, of each pixel of the caller's image; 255: the network has not seen it */
-  MILLRACE_PICTURE = 4,      /* uint8_t (height, width, channels): the restored image, R G B or grey */
-  MILLRACE_FEATURES = 5      /* float: the output of a layer, as MILLRACE_NUMBERS */
+  MILLRACE_PICTURE = 4,        /* uint8_t (height, width, channels): the restored image, R G B or grey */
+  MILLRACE_FEATURES = 5        /* float: the output of a layer, as MILLRACE_NUMBERS */
 } millrace_kind;
 
 typedef struct millrace_model millrace_model;
@@ -119,10 +120,10 @@ typedef struct millrace_pixels {
 
 typedef struct millrace_output {
   size_t size;
-  int32_t kind;      /* millrace_kind */
-  const char* layer; /* for MILLRACE_FEATURES: one of millrace_options.layers */
-  void* data;        /* the caller's buffer, aligned for its type. NULL: only the fields below are set */
-  size_t bytes;      /* size of the buffer */
+  int32_t kind;                    /* millrace_kind */
+  const char* layer;               /* for MILLRACE_FEATURES: one of millrace_options.layers */
+  void* data;                      /* the caller's buffer, aligned for its type. NULL: only the fields below are set */
+  size_t bytes;                    /* size of the buffer */
   size_t needed;                   /* set: bytes of the result */
   int32_t channels, height, width; /* set: its shape; height and width are 1 for vectors */
 } millrace_output;

@@ -44,9 +44,7 @@ struct Result {
   std::vector<T> values;
   int channels = 0, height = 0, width = 0;
 
-  std::size_t best() const {
-    return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
-  }
+  std::size_t best() const { return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin()); }
 };
 
 // Thread-safe.

@@ -58,8 +58,8 @@ void refuse_parts(const GraphBuild& build) {
   if (build.data().class_counts.empty() || are_meant(build)) return;
   if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
     fail(ErrorKind::data,
-         "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
-         "and read_pairs reads them. If they are meant as classes, name them in `classes`",
+         "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on "
+         "those, and read_pairs reads them. If they are meant as classes, name them in `classes`",
          place_of_source(build), fmt::join(classes, "' and '"));
   }
   if (!are_names_of_parts(classes)) return;
@@ -165,7 +165,7 @@ void look_at_rare_classes(const GraphBuild& build, const Doubt& doubt) {
   }
   doubt(imbalance(build, chosen));
   if (one.empty()) return;
-  doubt(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
+  doubt(fmt::format("{}: {} only one image, which {}", place_of_source(build), classes_have(one, chosen.size()),
                     one.size() == chosen.size() ? "does not define a class: is the label in another column, or part of the name?"
                                                 : "a network learns by heart: add images, or leave the class out"));
 }

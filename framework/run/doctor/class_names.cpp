@@ -167,15 +167,15 @@ std::string several_labels(const Names& classes) {
     if (name.empty()) continue;
     return fmt::format(
         "the parts of class '{}' are labels too, in other orders or numbers: they are probably several labels per image, which "
-        "extends = \"labels\" learns from a column of 0 and 1 for each label, and here each combination is a class of its own; "
-        "if that is meant, name all classes in `classes`",
+        "extends = \"labels\" learns from a column of 0 and 1 for each label, but here each combination is a class of its own; "
+        "if that is intended, name all classes in `classes`",
         line_text(name));
   }
   return {};
 }
 
 // Some labels are words, and some are their positions. Playing cards start at 2, and single characters are not words.
-std::string names_beside_positions(const Names& classes) {
+std::string names_and_positions(const Names& classes) {
   std::size_t words = 0, positions = 0;
   std::int32_t largest = 0;
   std::string word;
@@ -299,8 +299,7 @@ std::string mirrored_direction(const GraphBuild& build) {
 
 std::vector<std::string> doubts_of_names(const Names& classes) {
   std::vector<std::string> doubts;
-  for (std::string text :
-       {number_in_two_ways(classes), several_labels(classes), names_beside_positions(classes), dates(classes)}) {
+  for (std::string text : {number_in_two_ways(classes), several_labels(classes), names_and_positions(classes), dates(classes)}) {
     if (!text.empty()) doubts.push_back(std::move(text));
   }
   return doubts;

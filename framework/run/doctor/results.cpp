@@ -21,9 +21,8 @@ std::string twice_applied(const Network& network, LayerPort output, const LossIn
   const auto applies = [&](const auto& each) { return each.second.info->applies == last.op; };
   if (std::ranges::none_of(registry.losses(), applies)) return {};
   return fmt::format(
-      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so that the network learns little: take the "
-      "layer "
-      "out; predictions are probabilities without it",
+      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so the network learns little: remove the layer; "
+      "predictions are probabilities without it",
       to_string(last.at), last.name, last.op, loss.name, loss.applies);
 }
 

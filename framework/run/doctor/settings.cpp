@@ -132,8 +132,8 @@ void check_on_nan(const PreparedRun& run, const Doubt&) {
          "resume with --resume",
          place, run.options.processes());
   }
-  const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
-  if (std::ranges::any_of(main.stages(), leaves_out)) return;
+  const auto skips = [](const auto& instances) { return instances.front()->skips_nonfinite_steps(); };
+  if (std::ranges::any_of(main.stages(), skips)) return;
   fail(ErrorKind::usage,
        "{}: on_nan = \"skip\" needs a stage that bounds the norm of all gradients, but [{}] has none: put one between allreduce "
        "and optimizer; global_norm = 1e30 bounds nothing",
@@ -162,7 +162,7 @@ void look_at_settings(const Pipeline& pipeline, const MainGraphSteps& main, std:
     const std::uint64_t passes = passes_before_the_end(*pipeline.graph(figure->graph), steps, main.an_epoch);
     if (passes > patience) return;  // the first pass sets the value to improve on
     doubt(fmt::format(
-        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, and the run has {}",
+        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, but the run has {}",
         pipeline.place_of(fmt::format("{}.patience", table)), table, patience, patience + 1, figure->graph, passes));
   };
   look_at("stop", pipeline.stop.figure, pipeline.stop.patience);

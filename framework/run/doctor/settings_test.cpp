@@ -45,7 +45,7 @@ TEST_F(WithoutEffect, NothingIsSaidOfWhatChangesTheRun) {
 TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
   watch(pipeline_.stop, "validate", "accuracy", 9);
   watch(pipeline_.plateau, "train", "loss", 9);
-  const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, and the run has 9";
+  const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, but the run has 9";
   EXPECT_EQ(said(), (Said{"p.toml: figure of [stop]" + takes + "[validate]" + has,
                           "p.toml: figure of [plateau]" + takes + "[train]" + has}));
   steps_ = 51;  // the tenth pass is no longer last
@@ -55,9 +55,8 @@ TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
 TEST_F(WithoutEffect, APatienceOfAGraphThatRunsRarely) {
   pipeline_.graphs[1].when = Every{.steps = 20};  // after steps 20, 40 and 50
   watch(pipeline_.stop, "validate", "accuracy", 2);
-  EXPECT_EQ(said(),
-            Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last step, "
-                 "and the run has 2"});
+  EXPECT_EQ(said(), Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last "
+                         "step, but the run has 2"});
   pipeline_.stop.patience = 1;
   EXPECT_EQ(said(), Said{});
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 
 #include "kernels/kernels.h"
@@ -24,8 +25,11 @@ struct CompileContext {
   dnnl::engine engine;
   dnnl::stream stream;
   PrimitiveChecks checks = {};      // default-constructed: nothing is checked
+  // Executables end with a backward to the gradient by this value. REQUIRES: a network without trained parameters.
+  std::optional<LayerPort> by = {};
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
 
+  CompileContext with(const Network& other) const { return {other, options, layout, parameters, engine, stream, checks, by}; }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };

@@ -134,7 +134,7 @@ class ConsoleObserver final : public RunObserver {
 
   void checkpoint(const CheckpointEvent& e) override {
     if (e.by_default) return;  // one per epoch, shown with the next line
-    say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
+    say(fmt::format("checkpoint after step {}: {} (training paused for {:.3g} ms)", e.step, e.path.string(),
                     e.stood_still_seconds * 1e3));
   }
 

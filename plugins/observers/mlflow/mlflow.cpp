@@ -27,8 +27,8 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 #include "millrace/util/run_settings.h"
 #include "millrace/util/text.h"
 

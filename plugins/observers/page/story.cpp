@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "json.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/prometheus.h"
-#include "millrace/util/retold.h"
 #include "millrace/util/run_settings.h"
 
 namespace millrace::page {
@@ -242,7 +242,7 @@ void Story::recall(const std::filesystem::path& metrics, const ResumedAt& at) {
     event.graph = run_.graph;
     add(event);
   };
-  retell(metrics, at, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }});
+  send_earlier_events(metrics, at, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }});
 }
 
 void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {

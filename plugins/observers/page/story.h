@@ -13,8 +13,8 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/recent_rates.h"
-#include "millrace/util/retold.h"
 
 namespace millrace::page {
 

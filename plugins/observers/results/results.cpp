@@ -17,9 +17,9 @@
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 
 namespace millrace {
 namespace {
@@ -204,7 +204,7 @@ class ResultsObserver final : public RunObserver {
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
     if (!std::exchange(warned_of_moving_, true)) {
-      control_->warn(fmt::format("'{}' was moved or removed: further rows are in a new file of this name", path));
+      control_->warn(fmt::format("'{}' was moved or removed: rows from here on are in a new file of this name", path));
     }
     write_all();
   }

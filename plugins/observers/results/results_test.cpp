@@ -161,7 +161,7 @@ TEST_F(ResultsObserverTest, AFileThatWasMovedAwayIsBegunAnewAndThatIsSaidOnce) {
   observer->end({});
   EXPECT_EQ(text_of("results.csv"), text_of("results.csv.1")) << "a header and one row each";
   EXPECT_EQ(control_.texts, std::vector<std::string>{"'" + path.string() +
-                                                     "' was moved or removed: further rows are in a new file of this name"});
+                                                     "' was moved or removed: rows from here on are in a new file of this name"});
 }
 
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {

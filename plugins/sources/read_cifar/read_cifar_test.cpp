@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 // The scheme "file", in its simplest form.
 class LocalFiles : public Storage {
  public:
-  Kind look(const std::string& url) override {
+  Kind kind(const std::string& url) override {
     if (!fs::exists(url)) fail(ErrorKind::data, "'{}' does not exist", url);
     return fs::is_directory(url) ? Kind::folder : Kind::object;
   }
@@ -30,7 +30,7 @@ class LocalFiles : public Storage {
     for (const std::string& name : names) found(stat(url + "/" + name));
   }
   Object stat(const std::string& url) override {
-    look(url);
+    kind(url);
     return {fs::path(url).filename(), fs::file_size(url), std::to_string(fs::last_write_time(url).time_since_epoch().count())};
   }
   void read(const std::string& url, ByteBuffer& out) override {

@@ -306,7 +306,7 @@ void ReadFolder::warn_of_folders() const {
                             : folders == 1   ? "the one class folder"
                                              : fmt::format("all {} class folders", folders);
   run_->warn(fmt::format(
-      "{} in '{}' only folders, such as '{}': {} label = '^([^/]+)/' makes them classes", which, options_.root,
+      "{} in '{}' {} only folders, such as '{}': {} label = '^([^/]+)/' makes them classes", which, options_.root,
       number == 1 ? "holds" : "hold", line_text(listing_.folder_of_folders),
       number < folders ? "`leave_out` skips folders that are not classes, and" : "is `path` one level too high? If not,"));
 }

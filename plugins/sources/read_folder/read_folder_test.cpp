@@ -150,7 +150,7 @@ TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
   write("a/1.gif");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("files that end in .jpg, .jpeg, .png are looked for"), std::string::npos);
+  EXPECT_NE(error.message().find("expected files that end in .jpg, .jpeg, .png"), std::string::npos);
 }
 
 TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {

@@ -27,7 +27,7 @@ constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an i
 // True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {
   if (!params.labels.empty()) return true;
-  const Storage::Kind kind = storage.look(params.path);
+  const Storage::Kind kind = storage.kind(params.path);
   if (kind != Storage::Kind::unknown) return kind == Storage::Kind::object;
   return params.path.find("idx3", params.path.rfind('/') + 1) != params.path.npos;  // npos + 1 is 0
 }
@@ -208,8 +208,8 @@ void ReadIdx::read(Sample& sample) {
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
   sample.label = label(sample.key.index);
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
-  watch_->look(storage_, images_,
-               [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });
+  watch_->check(storage_, images_,
+                [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });
   sample.decoded = shape_;
 }
 

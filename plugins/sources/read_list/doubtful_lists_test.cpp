@@ -28,7 +28,7 @@ TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
   EXPECT_EQ(
       run_.warnings(),
       (Texts{fmt::format("1 file of '{}' is listed again with another label, such as '1.jpg' in lines 4 and 5", params.path),
-             fmt::format("class '0' has no file in '{}', and all others have some: do its labels begin with 1?", params.path)}));
+             fmt::format("class '0' has no file in '{}', but all others have some: do its labels begin with 1?", params.path)}));
 }
 
 TEST_F(ReadListTest, AWordForNoValueAndOtherEndingsAreTold) {

@@ -314,12 +314,12 @@ ReadList::ReadList(const Params& params, const StageSite& site)
   if (const std::string column = listed_twice(columns_.numbers); !column.empty())
     fail(ErrorKind::usage, "numbers: column '{}' is listed twice", column);
   if (params.root) storage_for(site, "root", *params.root, Storage::Kind::folder);
-  if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
+  if (storage_.kind(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
 
 // The list itself if `path` is its folder.
 std::string ReadList::find_list() const {
-  const Storage::Kind kind = storage_.look(path_);
+  const Storage::Kind kind = storage_.kind(path_);
   const bool named_as_list = ends_in(path_, {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"});
   if (kind == Storage::Kind::object || (kind == Storage::Kind::unknown && named_as_list)) return path_;
   for (const char* name : kNamesInFolder) {

@@ -320,7 +320,7 @@ std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes
   return colours;
 }
 
-void refuse_what_needs_labels(const ReadPairs::Params& params) {
+void require_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
   const char* key = !params.suffix.empty()         ? "suffix"
                     : !params.image_suffix.empty() ? "image_suffix"
@@ -394,7 +394,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
           "optional");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
-      .text("what pairs an image with its partner: the path below their folders, or the name alone");
+      .text("pairs images by the path below their folders, or by the name alone");
   d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or skipped");
   d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("leave_out", &Params::leave_out)
@@ -415,7 +415,7 @@ ReadPairs::ReadPairs(const Params& params, const StageSite& site)
       colours_(colours_of(params.classes)),
       target_(target_of(params)),
       ignored_(params.ignored.begin(), params.ignored.end()) {
-  refuse_what_needs_labels(params);
+  require_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
     targets_.emplace(PairingFolder{storage_for(site, "labels", *params.labels, Storage::Kind::folder), *params.labels,

@@ -132,7 +132,7 @@ TEST_F(ReadTarTest, ClassesWithoutSamplesAndNamesThatAreNoUtf8AreToldOf) {
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").file("a.cls", "1").file("b.jpg", "x").file("b.cls", "2").end().bytes());
   opened({});
   EXPECT_EQ(run_.warnings(),
-            (Texts{fmt::format("class '0' has no sample in '{}', and all others have some: do its labels begin with 1?",
+            (Texts{fmt::format("class '0' has no sample in '{}', but all others have some: do its labels begin with 1?",
                                folder_.path().string())}));
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").file("a.cls", "ni\xf1o").end().bytes());
   EXPECT_EQ(opened({})->classes(), Texts{"ni\\xf1o"});

@@ -200,7 +200,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
     fail(ErrorKind::usage, "key_ends: the text between two dots identifies target images; it must be \"first-dot\"");
   const auto exists = [&](const std::string& path) {
     try {
-      return storage_of(*registry_, path).look(path) != Storage::Kind::unknown;
+      return storage_of(*registry_, path).kind(path) != Storage::Kind::unknown;
     } catch (const Error&) {
       return false;
     }
@@ -549,7 +549,7 @@ void ReadTar::read(Sample& sample) {
   if (index.numbers() > 0) index.numbers(within, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
-  indexed.watch->look(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });
+  indexed.watch->check(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });
 }
 
 }  // namespace millrace

@@ -153,7 +153,7 @@ TEST_F(ReadTarTest, LabelsAreAllNamesOrAllPositions) {
   EXPECT_EQ(labels("2", "3", {"1", "2", "3"}), std::pair(1, 2));
   EXPECT_EQ(run_.warnings().back(), "class '1' has no sample in '" + folder_.path().string() + "'");
   EXPECT_EQ(labels("0", "2", {"1", "2", "3"}), std::pair(0, 2));
-  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, and not as names"),
+  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, not as names"),
             std::string::npos);
   EXPECT_EQ(labels("007", "010", {"007", "010"}), std::pair(0, 1)) << "names";
   EXPECT_EQ(labels("000", "001", {"cat", "dog"}), std::pair(0, 1));

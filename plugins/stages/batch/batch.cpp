@@ -116,7 +116,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
 
 BatchSpec::Last BatchSamples::last_of(const Params& params, const DataContext& context) {
   if (context.predicts && (params.last == "drop" || params.last == "wrap")) {
-    fail(ErrorKind::usage, "last = \"{}\": predictions are made of each image once; set last = \"keep\"", params.last);
+    fail(ErrorKind::usage, "last = \"{}\": each image is predicted once; set last = \"keep\"", params.last);
   }
   if (params.last == "keep" || (params.last == "auto" && context.predicts)) return BatchSpec::Last::keep;
   return params.last == "wrap" ? BatchSpec::Last::wrap : BatchSpec::Last::drop;
@@ -124,7 +124,7 @@ BatchSpec::Last BatchSamples::last_of(const Params& params, const DataContext& c
 
 BatchSamples::Policy BatchSamples::policy_of(const Params& params, const DataContext& context) {
   if (context.predicts && params.bad_samples == "replace") {
-    fail(ErrorKind::usage, "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+    fail(ErrorKind::usage, "bad_samples = \"replace\": each image is predicted once; set \"skip\" or \"fail\"");
   }
   if (params.bad_samples == "fail") return Policy::fail;
   return params.bad_samples == "skip" || context.predicts ? Policy::skip : Policy::replace;

@@ -34,10 +34,10 @@ TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
   EXPECT_EQ(batch->weight, 7);
   EXPECT_TRUE(output_.take(1).empty()) << "none is read again";
   params_.last = "wrap";
-  EXPECT_EQ(mistake(), "last = \"wrap\": predictions are made of each image once; set last = \"keep\"");
+  EXPECT_EQ(mistake(), "last = \"wrap\": each image is predicted once; set last = \"keep\"");
   params_.last = "keep";
   params_.bad_samples = "replace";
-  EXPECT_EQ(mistake(), "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+  EXPECT_EQ(mistake(), "bad_samples = \"replace\": each image is predicted once; set \"skip\" or \"fail\"");
 }
 
 TEST_F(BatchTest, FillingABatchLeavesItResident) {

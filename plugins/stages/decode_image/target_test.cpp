@@ -202,7 +202,7 @@ TEST_F(TargetTest, ATargetThatIsNotSoManyTimesAsLargeIsABadSample) {
   spec_.scale = 2;
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(80, 90)));
   sample_.target_url = "labels/1.png";
-  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: by target_scale = 2 it must be 80 x 100");
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: with target_scale = 2 it must be 80 x 100");
 }
 
 TEST_F(TargetTest, AnImageIsMadeSmallerThanWhatItIsToBecome) {
@@ -249,7 +249,7 @@ TEST_F(TargetTest, SaysHowAnImageBecomesSmallerThanItsTarget) {
   read(bytes, bytes, TargetSpec::Kind::image);
   EXPECT_EQ(
       fault(),
-      "the image is 40 x 50 and its target 40 x 50: by target_scale = 2 it must be 80 x 100; shrink = \"bicubic\" makes the "
+      "the image is 40 x 50 and its target 40 x 50: with target_scale = 2 it must be 80 x 100; shrink = \"bicubic\" makes the "
       "smaller image of this one");
   DecodeImage::Params params;
   params.shrink = "bicubic";

@@ -130,7 +130,7 @@ WriteBoundaries::WriteBoundaries(const Params& params, const DataContext& contex
   }
   map_ = context.target.shape(context.window);
   if (map_.height != output[1] || map_.width != output[2]) {
-    fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+    fail(ErrorKind::usage, "the network's output is {}, but the label images are {} x {}: they must match", to_string(output),
          map_.height, map_.width);
   }
   classes_.resize(static_cast<std::size_t>(output[0]));

@@ -117,7 +117,7 @@ void WriteClasses::write_rows(const Predictions& share) {
     file_.emplace(path_);
     if (!json_) file_->write(names_row());
   }
-  finite_.look(share);
+  finite_.add(share);
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts && sample.fault.empty()) continue;

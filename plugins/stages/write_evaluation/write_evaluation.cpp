@@ -94,7 +94,7 @@ drawing::Picture ShownSamples::sheet(const std::string& heading, const std::vect
   sheet.title = fmt::format("{} {}", sheet.cells.size(), heading);
   sheet.legend = legend_of(shown_, names, colours_);  // empty for images with one class
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
-  sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
+  sheet.subtitle = is_map ? "image, label, prediction" : "predicted classes; mistakes are red";
   return drawing::draw(sheet);
 }
 
@@ -153,7 +153,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
   }
   map_ = context_.target.shape(context_.window);
   if (map_.height == output[1] && map_.width == output[2]) return;
-  fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+  fail(ErrorKind::usage, "the network's output is {}, but the label images are {} x {}: they must match", to_string(output),
        map_.height, map_.width);
 }
 
@@ -229,7 +229,7 @@ void WriteEvaluation::finish() {
 void WriteEvaluation::warn_of_one_class(const ClassMatrix& matrix) {
   constexpr double kLeast = 3;
   const std::size_t only = matrix.only_predicted();
-  if (context_.is_beside_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;
+  if (context_.is_during_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;
   if (std::exchange(warned_, true)) return;
   std::size_t occurring = 0;
   for (std::size_t c = 0; c < classes_; ++c) occurring += matrix.occurring(c) > 0 ? 1 : 0;

@@ -104,7 +104,7 @@ void WriteFeatures::stop() noexcept {
 void WriteFeatures::write(const Predictions& share) {
   try {
     write_rows(share);
-    finite_.look(share, share.output(port_));
+    finite_.add(share, share.output(port_));
     if (!share.last) return;
     finish();
     finite_.end_pass(context_);

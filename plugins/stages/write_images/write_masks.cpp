@@ -88,7 +88,7 @@ void WriteMasks::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     if (share.samples[i].counts) write_picture(share, i);
   }
-  finite_.look(share);
+  finite_.add(share);
   if (!share.last) return;
   pictures_.end_pass();
   finite_.end_pass(context_);

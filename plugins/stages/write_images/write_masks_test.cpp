@@ -192,7 +192,7 @@ TEST_F(WriteMasksTest, RefusesWhatIsNoMapOfClassesAndWrongColours) {
     return testkit::error_of([&] { made<WriteMasks>({{"colours", Value(colours)}}); }).message();
   };
   EXPECT_NE(mistake({"#000000"}).find("the network has 3 classes, and 1 colours are written"), std::string::npos);
-  EXPECT_NE(mistake({"#000000", "#00000g", "#000000"}).find("'#00000g' is no colour"), std::string::npos);
+  EXPECT_NE(mistake({"#000000", "#00000g", "#000000"}).find("'#00000g' is not a colour"), std::string::npos);
   network_.layers.back().output = {3};
   EXPECT_NE(mistake({}).find("a mask is made of a map of 2 to 255 classes"), std::string::npos);
 }

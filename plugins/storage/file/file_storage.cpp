@@ -281,7 +281,7 @@ class FileWriter final : public Storage::Writer {
 
 }  // namespace
 
-Storage::Kind FileStorage::look(const std::string& url) {
+Storage::Kind FileStorage::kind(const std::string& url) {
   std::string decoded;
   const char* path = path_of(url, decoded);
   struct stat status {};

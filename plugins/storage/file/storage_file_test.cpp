@@ -132,7 +132,7 @@ TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
   const std::string expected =
       fmt::format("'{}' does not exist: 'trian' is missing in '{}' (did you mean 'train'?)", path, folder.path().string());
   for (const Error& error :
-       {error_of([&] { names(storage, path); }), error_of([&] { storage.look(path); }), error_of([&] { storage.stat(path); })}) {
+       {error_of([&] { names(storage, path); }), error_of([&] { storage.kind(path); }), error_of([&] { storage.stat(path); })}) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
     EXPECT_EQ(error.message(), expected);
   }
@@ -148,8 +148,8 @@ TEST(FileStorage, TellsFilesAndFoldersApart) {
   const TestFolder folder;
   const std::string file = folder.write("a/1.jpg");
   FileStorage storage;
-  EXPECT_EQ(storage.look(folder / "a"), Storage::Kind::folder);
-  EXPECT_EQ(storage.look(file), Storage::Kind::object);
+  EXPECT_EQ(storage.kind(folder / "a"), Storage::Kind::folder);
+  EXPECT_EQ(storage.kind(file), Storage::Kind::object);
   EXPECT_EQ(error_of([&] { names(storage, file); }).message(), fmt::format("'{}' is not a folder", file));
   const std::string archive = folder.write("a.ZIP");
   EXPECT_EQ(error_of([&] { names(storage, archive); }).message(),
@@ -308,7 +308,7 @@ TEST(FileStorage, DecodesUrlsAndNoPaths) {
   EXPECT_EQ(text(bytes), "two");
   EXPECT_EQ(names(storage, "file://" + folder.path().string() + "/my%20photos"), std::vector<std::string>{"1.jpg"});
   EXPECT_EQ(storage.stat("file://" + folder.path().string() + "/my%2520photos/1.jpg").name, "1.jpg");
-  EXPECT_EQ(error_of([&] { storage.look("file:///100% wool"); }).kind(), ErrorKind::usage);
+  EXPECT_EQ(error_of([&] { storage.kind("file:///100% wool"); }).kind(), ErrorKind::usage);
 }
 
 TEST(FileStorage, SaysThatALinkLeadsNowhereWhereItIsAPathOrAFolderInIt) {
@@ -316,8 +316,8 @@ TEST(FileStorage, SaysThatALinkLeadsNowhereWhereItIsAPathOrAFolderInIt) {
   fs::create_symlink("../gone", folder / "val");
   FileStorage storage;
   const std::string said = fmt::format("'{}' is a link to '../gone', which does not exist", folder / "val");
-  EXPECT_EQ(error_of([&] { storage.look(folder / "val"); }).message(), said);
-  EXPECT_EQ(error_of([&] { storage.look(folder / "val/cat"); }).message(), said);
+  EXPECT_EQ(error_of([&] { storage.kind(folder / "val"); }).message(), said);
+  EXPECT_EQ(error_of([&] { storage.kind(folder / "val/cat"); }).message(), said);
   EXPECT_EQ(error_of([&] { names(storage, folder / "val"); }).message(), said);
 }
 

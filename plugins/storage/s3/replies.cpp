@@ -62,7 +62,7 @@ std::string read_key(const pugi::xml_node& element, const char* kind, bool encod
   const pugi::xml_node key = child(element, kind);
   if (!key) inconsistent("an object without a key");
   std::optional<std::string> name = encoded ? percent_decode(text_in(key), true) : text_in(key);
-  if (!name || name->empty()) inconsistent("a key that is not URL-encoded as asked");
+  if (!name || name->empty()) inconsistent("a key that is not URL-encoded as requested");
   return *std::move(name);
 }
 

@@ -167,7 +167,7 @@ S3::Open& S3::opened(const std::string& url) {
   return *open_;
 }
 
-Storage::Kind S3::look(const std::string& url) {
+Storage::Kind S3::kind(const std::string& url) {
   const std::string key = parse_object_url(url).key;
   opened(url);
   return key.empty() || key.ends_with('/') ? Kind::folder : Kind::unknown;

@@ -95,7 +95,7 @@ TEST(Verdicts, NameTheRightRegion) {
   EXPECT_EQ(malformed.what, What::never);
   EXPECT_NE(malformed.cause.find(advice), std::string::npos) << malformed.cause;
   const Verdict elsewhere = judge(reply(307, "TemporaryRedirect", "<Endpoint>other.example.org</Endpoint>"), kAsked);
-  EXPECT_NE(elsewhere.cause.find("sends elsewhere, to other.example.org"), std::string::npos) << elsewhere.cause;
+  EXPECT_NE(elsewhere.cause.find("redirects, to other.example.org"), std::string::npos) << elsewhere.cause;
 }
 
 TEST(Verdicts, SayWhenCredentialsHaveRunOut) {

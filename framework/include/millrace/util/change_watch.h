@@ -23,7 +23,7 @@ class ChangeWatch {
   // Call at each read. `is_same()`: whether the part in memory is still right; called if the file has another version, which may
   // hold the same bytes. Throws Error(data) if it is not.
   template <class IsSame>
-  void look(Storage& storage, const std::string& url, const IsSame& is_same) {
+  void check(Storage& storage, const std::string& url, const IsSame& is_same) {
     if (++reads_ % every_ != 0) return;
     Storage::Object now = storage.stat(url);
     const std::lock_guard lock(mutex_);

@@ -157,7 +157,7 @@ std::string why_no_device(const DriverState& state) {
                        cuda_version_text(state.runtime_cuda), kLeastDriver);
   }
   if (state.status == cudaErrorNoDevice || (state.status == cudaSuccess && state.count == 0)) {
-    return fmt::format("the NVIDIA driver {} finds no device{}", state.driver,
+    return fmt::format("the NVIDIA driver {} reports no device{}", state.driver,
                        state.visible_is_set ? fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", state.visible) : "");
   }
   if (state.status != cudaSuccess) {

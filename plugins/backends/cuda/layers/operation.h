@@ -28,6 +28,9 @@ struct CompileContext {
   bool rehearsal = false;                // changes nothing that outlives a pass: keeps running statistics
   DeviceMeter* layers = nullptr;         // receives a span for each layer of a pass; null: disabled
 
+  CompileContext with(const Network& other) const {
+    return {other, options, parameters, machine, shortcuts, scalars, ticket_bytes, tickets, false, layers};
+  }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
