@@ -30,7 +30,7 @@
 
 namespace millrace {
 
-// Made by prepare(), which sets its fields in order. Later fields may refer to earlier ones.
+// Made by prepare() (run/prepare.h), which sets its fields in order. Later fields may refer to earlier ones.
 struct PreparedRun {
   PreparedRun(const Pipeline& checked, const Registry& plugins, RunOptions asked);
   ~PreparedRun();  // leaves the group, so that other processes do not wait for this one
@@ -47,10 +47,10 @@ struct PreparedRun {
   InitialWeights weights;
   ReplicaSet replicas;
   Builds builds;
-  std::optional<InferenceRecipe> recipe;  // for the weights that this run saves; precision and batch as in the file
+  std::optional<InferenceRecipe> recipe;         // for the weights that this run saves; precision and batch as in the file
   std::optional<InferenceRecipe> stored_recipe;  // that of the initial weights, if it is compared with `recipe`
-  std::optional<ImageSummary> images;     // summary of the training images, likewise; set when the run begins
-  std::string network_text;               // the network's file with its base files
+  std::optional<ImageSummary> images;            // summary of the training images, likewise; set when the run begins
+  std::string network_text;                      // the network's file with its base files
   // Hashes of each source's samples ("train.read"), as far as rank 0 read them.
   std::map<std::string, SavedState::Contents> contents;
   CountedWeights class_weights;  // GraphBuild::set_class_weights()

@@ -110,7 +110,7 @@ class GraphBuild {
   std::size_t made_ = 0;
 };
 
-bool has_batch_per_device(const GraphBuild& build);  // whether the file sets the batch size per device
+bool has_batch_per_device(const GraphBuild& build);      // whether the file sets the batch size per device
 HasBadSampleBudget* budget_of(const GraphBuild& build);  // of its batches; null if they have none. Owned by `build`
 void require_steps(const GraphBuild& build);             // throws ErrorKind::data if an epoch has no complete batch
 
