@@ -53,8 +53,7 @@ std::vector<std::string> misspelt_variables(const char* const* environment) {
     for (const std::string& each : known) {
       if (!nearest && name.starts_with(each + "_")) nearest = each;  // CACHE_DIR
     }
-    if (nearest)
-      lines.push_back(fmt::format("the environment variable {0}{1} means nothing; nearest is {0}{2}", kPrefix, name, *nearest));
+    if (nearest) lines.push_back(fmt::format("unknown environment variable {0}{1}; nearest is {0}{2}", kPrefix, name, *nearest));
   }
   std::ranges::sort(lines);
   return lines;

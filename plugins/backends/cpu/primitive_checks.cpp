@@ -176,7 +176,7 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   }
   dnnl::primitive primitive;
   if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
-    return fmt::format("it {} as it is made", fault);
+    return fmt::format("it {} when created", fault);
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
@@ -305,7 +305,7 @@ Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum)
   }
   Base described;
   const std::string fault = library_fault([&] { described = cpu::describe(engine, sum, not_wrong); });
-  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} as it looks for a kernel: {}", onednn_version(), fault, to_text(sum));
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} while choosing a kernel: {}", onednn_version(), fault, to_text(sum));
   return described;
 }
 

@@ -30,7 +30,7 @@ TEST_F(Order, ReportsAReadOnAnotherQueueThatDoesNotWait) {
   a->zero(x, 32);
   b->run(doubling(x, y));
   expect_only("missing wait");
-  EXPECT_EQ(texts()[0], "missing wait: b.scale (work 2) touches 'x' and nothing says that a.zero (work 1) is done");
+  EXPECT_EQ(texts()[0], "missing wait: b.scale (work 2) uses 'x' without waiting for a.zero (work 1)");
 }
 
 TEST_F(Order, ReportsWritesThatDoNotWait) {

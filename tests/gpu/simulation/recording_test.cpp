@@ -61,7 +61,7 @@ TEST_F(Recordings, EveryLaunchSetsItsMarks) {
   }
   machine->finish();
   expect_only("missing wait", 3);  // the second half of the recording reads x after the mark
-  EXPECT_EQ(texts()[0], "missing wait: b.zero (work 3) touches 'x' and nothing says that a.scale (work 2) is done");
+  EXPECT_EQ(texts()[0], "missing wait: b.zero (work 3) uses 'x' without waiting for a.scale (work 2)");
 }
 
 TEST_F(Recordings, AMarkOfTheLaunchBeforeIsNotEnough) {
@@ -87,7 +87,7 @@ TEST_F(Recordings, HazardsAreCheckedAtEveryLaunch) {
   b->zero(x, 32);
   a->launch(*recording);
   ASSERT_FALSE(kinds().empty());
-  EXPECT_EQ(texts()[0], "missing wait: a.scale (work 4) touches 'x' and nothing says that b.zero (work 3) is done");
+  EXPECT_EQ(texts()[0], "missing wait: a.scale (work 4) uses 'x' without waiting for b.zero (work 3)");
 }
 
 TEST_F(Recordings, ALaunchMayBeOnAnotherQueue) {

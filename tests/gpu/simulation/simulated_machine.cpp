@@ -89,7 +89,7 @@ void SimulatedMachine::release(std::byte* memory, const char* call) noexcept {
   if (memory == nullptr) return;
   const std::shared_ptr<Allocation> released = simulation_->allocations().remove(memory);
   if (!released) {
-    simulation_->report("illegal address", call, fmt::format("{} is not what was allocated", static_cast<const void*>(memory)));
+    simulation_->report("illegal address", call, fmt::format("{} was not allocated", static_cast<const void*>(memory)));
     return;
   }
   simulation_->touch_as_host(HostUse::release, {released, 0, released->bytes(), true, nullptr, kNoTensor});

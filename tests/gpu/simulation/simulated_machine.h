@@ -58,7 +58,7 @@ class SimulatedMachine : public Machine {
   bool reaches(const void* memory) override;
 
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
-  // There is no real choice, so the choice is a name: SimulationOptions::engine, unless one was saved.
+  // The choice is only a name: SimulationOptions::engine, unless one was saved.
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;

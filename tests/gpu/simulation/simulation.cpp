@@ -42,8 +42,8 @@ std::string describe(const Violation& violation) {
   const testkit::Operation& work = violation.operation;
   const std::string subject = fmt::format("{}: {} (work {})", violation.kind, work.name, work.step);
   if (violation.before.name.empty()) return fmt::format("{}: {}", subject, violation.region);
-  return fmt::format("{} touches '{}' and nothing says that {} (work {}) is done", subject, violation.region,
-                     violation.before.name, violation.before.step);
+  return fmt::format("{} uses '{}' without waiting for {} (work {})", subject, violation.region, violation.before.name,
+                     violation.before.step);
 }
 
 thread_local const CallbackScope* CallbackScope::current_ = nullptr;

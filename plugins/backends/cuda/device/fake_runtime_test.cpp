@@ -213,7 +213,7 @@ TEST_F(OnFakeRuntime, ACallThatSilentlyBreaksARecordingIsNamed) {
   queue_->run(Scale<float>{});
   fake::invalidate_next("launch add");
   EXPECT_TRUE(contains(message_of([&] { queue_->run(Add<float>{}); }),
-                       "while recording 'add': this call did what a stream capture forbids"));
+                       "while recording 'add': this call is forbidden in a stream capture"));
   EXPECT_TRUE(contains(message_of([&] { queue_->end_recording(); }), "end_recording() without begin_recording()"));
 }
 

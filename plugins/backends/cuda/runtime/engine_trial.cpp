@@ -143,13 +143,13 @@ bool EngineTrial::device_works() noexcept {
 std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std::string& why_not) {
   if (!prepare(plan.workspace())) {
     if (!operands_.accumulate) return std::numeric_limits<double>::infinity();
-    why_not = "there is not the memory to see whether it adds to what x holds";
+    why_not = "there is too little memory to test whether it adds to x";
     return std::nullopt;
   }
   work_.plan = &plan;
   try {
     if (operands_.accumulate && !adds(work_)) {
-      why_not = fmt::format("{} does not add to what x holds", plan.engine());
+      why_not = fmt::format("{} does not add to x", plan.engine());
       return std::nullopt;
     }
     queue_.run(work_);

@@ -50,6 +50,7 @@ std::vector<ArenaTensor> Executable::tensors() const {
 
 void Executable::bind(std::byte* arena) {
   arena_ = arena;
+  recorded = {};
   const Binding binding = plan_.bind(arena, [](const Map& made, void* data) {
     Map rows{data, made.spec};
     rows.spec.type = DataType::f32;

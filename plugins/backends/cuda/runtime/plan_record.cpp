@@ -77,8 +77,7 @@ void PlanRecord::put(const std::string& library, const std::string& shape, const
 }
 
 void PlanRecord::refused(const std::string& library, const std::string& shape) const {
-  warn_(fmt::format("{} does not take back the engine that was saved with these weights for the {}: one is chosen again", library,
-                    shape));
+  warn_(fmt::format("{} rejects the engine saved with these weights for the {}: another is chosen", library, shape));
 }
 
 std::string PlanRecord::text() const {

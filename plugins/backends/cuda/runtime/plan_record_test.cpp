@@ -64,8 +64,7 @@ TEST_F(PlanRecordTest, DamageAndRefusalsAreNamed) {
   record(saved())->refused("cuDNN", "conv 3x3");
   ASSERT_EQ(warnings_.size(), 2U);
   EXPECT_EQ(warnings_[0], "the engines saved with these weights cannot be read, and are chosen again");
-  EXPECT_EQ(warnings_[1],
-            "cuDNN does not take back the engine that was saved with these weights for the conv 3x3: one is chosen again");
+  EXPECT_EQ(warnings_[1], "cuDNN rejects the engine saved with these weights for the conv 3x3: another is chosen");
 }
 
 TEST_F(PlanRecordTest, NoDamageIsRead) {

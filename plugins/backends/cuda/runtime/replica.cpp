@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "backend.h"
-#include "compiled_network.h"
 #include "device_meter.h"
+#include "executable.h"
 #include "losses.h"
+#include "millrace/backend/executables.h"
 #include "millrace/error.h"
 #include "parameter_store.h"
 #include "staging.h"
@@ -91,6 +92,99 @@ class BatchInput {
   const std::unique_ptr<Staging> staging_;
   DeviceMemory pixel_table_;
   StagedBatch staged_;
+};
+
+// Shortcuts are only for training.
+Shortcuts supported_shortcuts(Machine& machine, const CompileOptions& options) {
+  Shortcuts wanted = Shortcuts::from_environment();
+  wanted.recordings = wanted.recordings && options.graphs && !options.time_layers;
+  if (options.train_batch > 0) wanted.recordings = wanted.recordings && recordings_work(machine);
+  return wanted;
+}
+
+// The network compiled for training and for inference, and the device memory of its executables.
+class CompiledNetwork {
+ public:
+  // Plans for full batches, and finishes planning `parameters`, whose layouts these executables choose. Throws the errors of
+  // Executable. The arguments must outlive this object.
+  CompiledNetwork(Machine& machine, const Network& network, const CompileOptions& options, ParameterStore& parameters)
+      : machine_(machine), executables_(network, options) {
+    CompileContext context{executables_.network(), options, parameters, machine, supported_shortcuts(machine, options)};
+    const auto fused = [&](std::vector<LayerPort> outputs) {
+      return fuse(network, {.backend = "cuda", .pool_behind_relu = context.shortcuts.norm_pool, .outputs = std::move(outputs)});
+    };
+    executables_.compile(context, fused(options.request.loss_outputs(network)), fused(options.request.outputs));
+    parameters.finish_planning(machine);
+    bucket_nodes_ = first_nodes(network, executables_.nodes(true), parameters.plan().parameters.buckets());
+    if (options.time_layers) layer_meter_ = std::make_unique<DeviceMeter>(machine, TraceRequest::kMaxSpans);
+  }
+
+  // Allocates. REQUIRES: the memory of the parameters. `drain` waits for all submitted work.
+  void start(const std::function<void()>& drain) {
+    CompileContext& context = executables_.context();
+    scalars_ = DeviceMemory(machine_, sizeof(StepScalars), "step");
+    context.scalars = scalars();
+    tickets_ = DeviceMemory(machine_, context.ticket_bytes, "tickets of sums");
+    context.tickets = tickets_.as<std::uint32_t>();
+    context.layers = layer_meter_.get();
+    executables_.start(drain, [this, drain](std::size_t bytes) {
+      if (bytes > arena_.bytes()) {
+        if (arena_.bytes() > 0) drain();
+        arena_ = DeviceMemory();
+        arena_ = DeviceMemory(machine_, bytes, "activations, their gradients and workspaces");
+      }
+      return arena_.data();
+    });
+  }
+
+  Executables<Executable>& executables() { return executables_; }
+  std::size_t arena_bytes() const { return executables_.arena_bytes(); }
+  const Shortcuts& shortcuts() const { return executables_.context().shortcuts; }  // those that the device supports
+  // By bucket: the first node in forward order, so the last of backward, with gradients in it.
+  const std::vector<int>& bucket_nodes() const { return bucket_nodes_; }
+  StepScalars* scalars() const { return scalars_.as<StepScalars>(); }  // device memory: a step's values for passes
+
+  // One pass over zeros that changes no running statistics, so that the driver and the libraries load their kernels.
+  void rehearse(Executable& network, Queue& queue) {
+    CompileContext& context = executables_.context();
+    context.rehearsal = true;
+    network.begin(queue);
+    queue.zero(network.input().data, network.input().spec.bytes());
+    network.forward(queue);
+    if (&network == executables_.full(true)) {
+      for (const auto& each : network.plan().measured()) queue.zero(each.d_output().data, each.d_output().spec.bytes());
+      network.backward(queue, [](int) {});
+    }
+    context.rehearsal = false;
+  }
+
+  std::string engines() const {  // for full batches, by layer
+    std::string text;
+    for (const bool training : {true, false}) {
+      if (const Executable* network = executables_.full(training)) text += network->describe();
+    }
+    return text;
+  }
+
+  bool times_layers() const { return layer_meter_ != nullptr; }
+  std::vector<LayerTime> layer_times() const {  // REQUIRES: times_layers(), and all work is complete
+    std::vector<LayerTime> times = executables_.layer_times();
+    for (const WorkSpan& span : layer_meter_->spans()) {
+      const auto layer = std::ranges::find(times, span.queue, &LayerTime::layer);
+      if (layer == times.end()) continue;
+      const bool forward = span.what == Executable::kForward;
+      (forward ? layer->forward : layer->backward) += span.end - span.begin;
+      layer->passes += forward ? 1 : 0;
+    }
+    return times;
+  }
+
+ private:
+  Machine& machine_;
+  Executables<Executable> executables_;
+  std::vector<int> bucket_nodes_;
+  DeviceMemory arena_, scalars_, tickets_;
+  std::unique_ptr<DeviceMeter> layer_meter_;  // with CompileOptions::time_layers: a span for each layer of a pass
 };
 
 // Submits forward and backward of training steps.
@@ -397,7 +491,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
            memory_advice(plan, bytes_by_samples(), most_samples(), machine_->info().memory, free));
     }
     for (const bool training : {true, false}) {
-      Executable* const network = compiled_.full(training);
+      Executable* const network = compiled_.executables().full(training);
       if (network == nullptr) continue;
       compiled_.rehearse(*network, *compute_);
       if (training) passes_->record(*network, filled_buckets_of(0));
@@ -412,7 +506,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     first_sample_ = batch->first_slot + begin;
     filled_buckets_ = filled_buckets_of(batch->epoch);
     if (count == 0) return;
-    Executable& network = compiled_.training(count, batch->epoch);
+    Executable& network = compiled_.executables().training(count, batch->epoch);
     input_->load(batch, begin, count);
     const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "ingest", &DeviceTimes::training);
     network.begin(*compute_);
@@ -484,7 +578,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
     check_views(network_, looks);
     const bool one = is_one_view(looks);
-    Executable& network = compiled_.inference(count);
+    Executable& network = compiled_.executables().inference(count);
     input_->load(batch, begin, count);
     const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "inference", &DeviceTimes::inference);
     result_ = one ? network.output() : view_sum_.begin(network.output());

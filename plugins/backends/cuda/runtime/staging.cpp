@@ -231,8 +231,8 @@ void check_fit(const std::vector<ResidentSet>& sets, const MemoryPlan& plan, con
   if (images == 0 || plan.total() <= device.memory) return;
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   fail(ErrorKind::usage,
-       "the images that {}:{} is to hold ({}) take {:.1f} MiB. The network needs {:.1f} MiB besides, and that is more than its "
-       "{:.1f} MiB: take fewer or smaller images, or set `device = false` in their cache",
+       "the images that {}:{} is to hold ({}) take {:.1f} MiB. The network needs {:.1f} MiB more, which exceeds its {:.1f} MiB: "
+       "take fewer or smaller images, or set `device = false` in their cache",
        device.backend, device.index, names, mebibytes(images), mebibytes(plan.total() - images), mebibytes(device.memory));
 }
 

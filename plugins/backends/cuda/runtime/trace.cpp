@@ -113,7 +113,7 @@ void TraceRequest::finish(Machine& machine, const std::vector<WorkSpan>& spans, 
     if (prints) {
       const TraceSummary summary = summarise(spans, spans.size() / 4);
       std::string text = fmt::format(
-          "MILLRACE_CUDA_PROFILE asks for this:\n"
+          "MILLRACE_CUDA_PROFILE:\n"
           "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
           device, 1e3 * summary.seconds, 100 * summary.compute_idle, 100 * summary.copies_hidden);
       for (const auto& [what, seconds] : summary.by_work) text += fmt::format("  {:<24} {:9.3f} ms\n", what, 1e3 * seconds);

@@ -26,9 +26,9 @@ std::optional<std::uint64_t> step_today(std::uint64_t recorded, const ResumedAt&
 
 // Converts the steps in metrics.jsonl to today's batches, over all resumes of the run. Throws nothing: an unreadable file counts
 // as one without resumes.
-class ToldSteps {
+class RecordedSteps {
  public:
-  explicit ToldSteps(const std::filesystem::path& metrics);
+  explicit RecordedSteps(const std::filesystem::path& metrics);
   void resume(const ResumedAt& at) { resumes_.push_back({SIZE_MAX, at}); }  // now, after all lines
   // `line`: its number, from 0. Empty if the step was discarded.
   std::optional<std::uint64_t> today(std::size_t line, std::uint64_t step) const;
@@ -41,7 +41,7 @@ class ToldSteps {
   std::vector<Resume> resumes_;
 };
 
-struct RetoldTo {
+struct EventReceivers {
   std::function<void(const StepEvent&)> step = {};
   std::function<void(const EpochEvent&)> epoch = {};
   std::function<void(const PassEvent&)> pass = {};
@@ -52,6 +52,6 @@ struct RetoldTo {
 // a pass; passes without metrics are skipped. Among a step's scalars only the learning rate is sent as a scalar, others as
 // metrics. Files of earlier versions do not record which metrics are shares or better when higher. A null is a metric that was
 // not finite. Unreadable lines, such as the last one of a killed run, are skipped, as is anything but a regular file.
-void retell(const std::filesystem::path& metrics, const ResumedAt& at, const RetoldTo& to);
+void send_earlier_events(const std::filesystem::path& metrics, const ResumedAt& at, const EventReceivers& to);
 
 }  // namespace millrace

@@ -1,4 +1,4 @@
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 
 #include <algorithm>
 #include <charconv>
@@ -17,9 +17,9 @@ namespace {
 // Properties of metrics other than their values, by graph ("" for the main one) and name.
 using FigureKinds = std::map<std::pair<std::string, std::string>, Figure>;
 
-class ToldLine {
+class RecordedLine {
  public:
-  explicit ToldLine(const std::string& line) : json_(nlohmann::ordered_json::parse(line, nullptr, false)) {
+  explicit RecordedLine(const std::string& line) : json_(nlohmann::ordered_json::parse(line, nullptr, false)) {
     if (!json_.is_object()) json_ = nlohmann::ordered_json::object();
   }
   bool has(const char* key) const { return json_.contains(key); }
@@ -68,7 +68,7 @@ class ToldLine {
   nlohmann::ordered_json json_;
 };
 
-StepEvent step_in(const ToldLine& line, FigureKinds& kinds) {
+StepEvent step_in(const RecordedLine& line, FigureKinds& kinds) {
   StepEvent event;
   event.epoch = line.step("epoch");
   event.step = line.step("step");
@@ -80,7 +80,7 @@ StepEvent step_in(const ToldLine& line, FigureKinds& kinds) {
   return event;
 }
 
-EpochEvent epoch_in(const ToldLine& line, FigureKinds& kinds) {
+EpochEvent epoch_in(const RecordedLine& line, FigureKinds& kinds) {
   EpochEvent event;
   event.epoch = line.step("epoch");
   event.step = line.step("step");
@@ -95,7 +95,7 @@ EpochEvent epoch_in(const ToldLine& line, FigureKinds& kinds) {
   return event;
 }
 
-PassEvent pass_in(const ToldLine& line, FigureKinds& kinds) {
+PassEvent pass_in(const RecordedLine& line, FigureKinds& kinds) {
   PassEvent event;
   event.graph = line.text("graph");
   event.epoch = line.number("epoch");
@@ -125,20 +125,20 @@ std::optional<std::uint64_t> step_today(std::uint64_t recorded, const ResumedAt&
   return (recorded * at.today + at.recorded - 1) / at.recorded;
 }
 
-ToldSteps::ToldSteps(const std::filesystem::path& metrics) {
+RecordedSteps::RecordedSteps(const std::filesystem::path& metrics) {
   if (!is_file(metrics)) return;
   std::ifstream file(metrics);
   std::size_t number = 0;
   for (std::string text; std::getline(file, text); ++number) {
     if (text.find("\"resume\"") == std::string::npos) continue;
-    const ToldLine line(text);
+    const RecordedLine line(text);
     if (line.text("event") != "resume") continue;
     const std::uint64_t recorded = line.step("step"), first = line.step("first_step");
     resumes_.push_back({number, {recorded, first > 0 ? first - 1 : recorded}});
   }
 }
 
-std::optional<std::uint64_t> ToldSteps::today(std::size_t line, std::uint64_t step) const {
+std::optional<std::uint64_t> RecordedSteps::today(std::size_t line, std::uint64_t step) const {
   std::optional<std::uint64_t> today = step;
   for (const Resume& resume : resumes_) {
     if (today && resume.line > line) today = step_today(*today, resume.at);
@@ -146,29 +146,29 @@ std::optional<std::uint64_t> ToldSteps::today(std::size_t line, std::uint64_t st
   return today;
 }
 
-void retell(const std::filesystem::path& metrics, const ResumedAt& at, const RetoldTo& to) {
+void send_earlier_events(const std::filesystem::path& metrics, const ResumedAt& at, const EventReceivers& to) {
   if (!is_file(metrics)) return;
-  ToldSteps steps(metrics);
+  RecordedSteps steps(metrics);
   steps.resume(at);
   std::ifstream file(metrics);
   FigureKinds kinds;
-  const auto told = [](const auto& to_whom, auto event, std::uint64_t step) {
+  const auto send = [](const auto& receiver, auto event, std::uint64_t step) {
     event.step = step;
-    if (to_whom) to_whom(event);
+    if (receiver) receiver(event);
   };
   std::size_t number = 0;
   for (std::string text; std::getline(file, text); ++number) {
-    const ToldLine line(text);
+    const RecordedLine line(text);
     if (!(line.number("step") >= 0)) continue;
     const std::optional<std::uint64_t> step = steps.today(number, line.step("step"));
     if (!step) continue;
     const std::string event = line.text("event");
-    if (event == "step") told(to.step, step_in(line, kinds), *step);
-    if (event == "epoch") told(to.epoch, epoch_in(line, kinds), *step);
+    if (event == "step") send(to.step, step_in(line, kinds), *step);
+    if (event == "epoch") send(to.epoch, epoch_in(line, kinds), *step);
     if (event != "validate") continue;
     PassEvent pass = pass_in(line, kinds);
     pass.best_step = steps.today(number, pass.best_step).value_or(pass.best_step);
-    told(to.pass, std::move(pass), *step);
+    send(to.pass, std::move(pass), *step);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,10 +23,10 @@ TEST(Retold, TellsAllThatTheFileHolds) {
   std::vector<StepEvent> steps;
   std::vector<EpochEvent> epochs;
   std::vector<PassEvent> passes;
-  retell(folder / "metrics.jsonl", {6, 6},
-         {.step = [&](const StepEvent& event) { steps.push_back(event); },
-          .epoch = [&](const EpochEvent& event) { epochs.push_back(event); },
-          .pass = [&](const PassEvent& event) { passes.push_back(event); }});
+  send_earlier_events(folder / "metrics.jsonl", {6, 6},
+                      {.step = [&](const StepEvent& event) { steps.push_back(event); },
+                       .epoch = [&](const EpochEvent& event) { epochs.push_back(event); },
+                       .pass = [&](const PassEvent& event) { passes.push_back(event); }});
   ASSERT_EQ(steps.size(), 1U);
   EXPECT_EQ(steps[0].epoch, 1U);
   ASSERT_EQ(steps[0].figures.size(), 2U);
@@ -61,9 +61,10 @@ TEST(Retold, CountsStepsAsTodaysBatchesDo) {
 {"event":"step","step":9,"loss":9}
 )";
   std::string told;
-  retell(folder / "metrics.jsonl", {8, 8},
-         {.step = [&](const StepEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); },
-          .pass = [&](const PassEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); }});
+  send_earlier_events(
+      folder / "metrics.jsonl", {8, 8},
+      {.step = [&](const StepEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); },
+       .pass = [&](const PassEvent& event) { told += fmt::format("{}:{} ", event.step, event.figures.at(0).value); }});
   EXPECT_EQ(told, "2:5 6:4 7:3 8:2 ");
   EXPECT_EQ(step_today(3, {0, 0}), std::nullopt);
   EXPECT_EQ(step_today(1, {3, 30}), 10U);

@@ -1,4 +1,4 @@
-#include "output_pixels.h"
+#include "millrace/util/output_pixels.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,10 +18,9 @@ std::uint8_t pixel_of(float value) {
 
 }  // namespace
 
-OutputPixels::OutputPixels(const StageSite& site, bool normalised) {
-  if (site.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
-  const Network& network = *site.network;
-  const Shape& output = network.output();
+OutputPixels::OutputPixels(const Network* network, bool normalised) {
+  if (network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes its result");
+  const Shape& output = network->output();
   if (output.rank() != 3 || (output[0] != 1 && output[0] != 3)) {
     fail(ErrorKind::usage, "the network's result is {}: a picture has 1 or 3 channels, height and width", to_string(output));
   }
@@ -30,15 +29,15 @@ OutputPixels::OutputPixels(const StageSite& site, bool normalised) {
   factor_.assign(channels, kWhite);
   summand_.assign(channels, 0);
   if (!normalised) return;
-  if (network.mean.size() != channels) {
+  if (network->mean.size() != channels) {
     fail(ErrorKind::usage,
          "the network's input has {} channels and its result {}: mean and deviation are those of the input; set normalised = "
          "false",
-         network.mean.size(), channels);
+         network->mean.size(), channels);
   }
   for (std::size_t c = 0; c < channels; ++c) {
-    factor_[c] = kWhite * static_cast<float>(network.deviation[c]);
-    summand_[c] = kWhite * static_cast<float>(network.mean[c]);
+    factor_[c] = kWhite * static_cast<float>(network->deviation[c]);
+    summand_[c] = kWhite * static_cast<float>(network->mean[c]);
   }
 }
 

@@ -1,9 +1,10 @@
-// The part that backends share for operations with several inputs (addition, concatenation of channels), and for the split of
-// channels.
+// Planning and binding that backends share for operations on maps: with one input and one output, with several inputs (addition,
+// concatenation of channels), and for the split of channels.
 //
-// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, `contribute(Planner&,
-// LayerPort, TensorId free)`, which plans an input's gradient, in the tensor `free` if it can, and free functions map_of,
-// gradient_of and target_of, which locate a planned value, its gradient or a contribution to it.
+// Base: a backend's Operation, with types Map, Run (a pass or a queue) and GradientTarget, whose finish() follows its writing;
+// `plan_output(Planner&, DataType, LayerPort in_place_of, int port)`, `contribute(Planner&, LayerPort, TensorId free)`, which
+// plans an input's gradient, in the tensor `free` if it can, and free functions map_of, gradient_of and target_of, which locate a
+// planned value, its gradient or a contribution to it.
 #pragma once
 
 #include <vector>
@@ -11,6 +12,57 @@
 #include "millrace/backend/planned_operation.h"
 
 namespace millrace {
+
+template <class Base>
+class UnaryOperation : public Base {
+ public:
+  using Base::Base;
+  using typename Base::Planner;
+
+  void plan(Planner& planner) override {
+    learns_ = planner.learns();
+    const auto& from = planner.value(this->input());
+    this->plan_output(planner, from.spec.type, in_place() ? this->input() : kNoResidual);
+    planner.use(from.tensor);
+  }
+
+  void plan_backward(Planner& planner) override {
+    const auto& made = planner.value(this->node_.output);
+    if (made.gradient == kNoTensor || !this->wants_gradient(planner, this->input())) return;
+    planner.use(made.gradient);
+    if (needs_input()) planner.use(planner.value(this->input()).tensor);
+    if (needs_output()) planner.use(made.tensor);
+    contribution_ = this->contribute(planner, this->input(), in_place() ? made.gradient : kNoTensor);
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, this->input());
+    y_ = map_of(planner, binding, this->node_.output);
+    if (contribution_.tensor == kNoTensor) return;
+    dy_ = gradient_of(planner, binding, this->node_.output);
+    d_input_ = target_of(planner, binding, this->input(), contribution_);
+  }
+
+  void backward(typename Base::Run& run) override {
+    if (!d_input_) return;
+    differentiate(run);
+    d_input_.finish();
+  }
+
+ protected:
+  virtual void differentiate(typename Base::Run& run) = 0;  // dy_ -> d_input_
+  virtual bool needs_input() const { return false; }        // by backward
+  virtual bool needs_output() const { return false; }
+  virtual bool in_place() const { return false; }  // output and input, or their gradients, may share memory
+  bool has_gradient() const { return contribution_.tensor != kNoTensor; }
+
+  bool learns_ = false;
+  typename Base::Map x_, y_, dy_;
+  typename Base::GradientTarget d_input_;
+
+ private:
+  typename Planner::Contribution contribution_;
+};
 
 template <class Base>
 class JoiningOperation : public Base {
