@@ -26,6 +26,9 @@ void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>
   Metadata metadata = setting_.metadata();
   metadata.insert(more.begin(), more.end());
   exchange();
+  const auto put_back = [&] {  // a device lost from now on costs nothing, unless averages were exchanged
+    if (!view_.evaluated.empty()) exchange();
+  };
   try {
     const auto statistics = mean_statistics(view_.replicas, view_.network, view_.load, view_.group);
     const auto fetch = [&](int parameter) {
@@ -36,10 +39,10 @@ void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>
     if (!setting_.folder.empty()) use(weights);
   } catch (...) {
     const Error error = current_error();
-    exchange();
+    put_back();
     throw error;
   }
-  exchange();
+  put_back();
 }
 
 void WeightsWriter::write(const WeightsFile& weights, const fs::path& path) const {

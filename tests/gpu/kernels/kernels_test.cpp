@@ -326,6 +326,7 @@ class GpuKernels : public OnDevice {
     }
     for (const std::string& compared : Compared::names()) names.erase(compared);
     names.erase("finish sums");                                // part of the sums that it finishes, never submitted alone
+    names.erase("finish moments");                             // likewise, unless last_block is disabled: shortcuts_test.cpp
     if (precision == Precision::fp32) names.erase("convert");  // from and to bf16
     return names;
   }
