@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "checkpoint/run_folder.h"
+#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "network/load.h"
@@ -57,6 +58,7 @@ Model read_model(const std::string& from, const Registry& registry) {
   const fs::path path = without_link(from);
   std::error_code error;
   const fs::path file = fs::is_directory(path, error) ? weights_of_run(path) : path;
+  if (!fs::exists(file, error)) fail(ErrorKind::usage, "{}", no_such_file(from));
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
   model.metadata = read_tensors_metadata(model.weights_file);
