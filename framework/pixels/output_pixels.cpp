@@ -19,7 +19,7 @@ std::uint8_t pixel_of(float value) {
 }  // namespace
 
 OutputPixels::OutputPixels(const Network* network, bool normalised) {
-  if (network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
+  if (network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes its result");
   const Shape& output = network->output();
   if (output.rank() != 3 || (output[0] != 1 && output[0] != 3)) {
     fail(ErrorKind::usage, "the network's result is {}: a picture has 1 or 3 channels, height and width", to_string(output));

@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
+#include "base/json.h"
 #include "checkpoint/run_folder.h"
 #include "config/document.h"
+#include "config/kept_run.h"
+#include "files/file_sum.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/util/sha256.h"
 #include "network/load.h"
 #include "network/transfer.h"
 #include "weight_files/best_weights.h"
@@ -51,6 +56,20 @@ std::shared_ptr<const Network> network_at(const SizedNetwork& sized, const Regis
   return nullptr;
 }
 
+// {"train.read": {"samples": 5000, "listing_hash": "54bf77b139a3df1b"}, ...}, from the record of the run's folder.
+std::string data_of(const std::string& run) {
+  std::ifstream file(fs::path(run) / kKeptRecord, std::ios::binary);
+  const Json record = Json::parse(file, nullptr, false);
+  if (!record.is_object() || !record.contains("data") || !record["data"].is_object()) return {};
+  Json data = Json::object();
+  for (const auto& [source, facts] : record["data"].items()) {
+    for (const char* key : {"samples", "listing_hash"}) {
+      if (facts.contains(key)) data[source][key] = facts[key];
+    }
+  }
+  return data.dump();
+}
+
 }  // namespace
 
 Model read_model(const std::string& from, const Registry& registry) {
@@ -61,6 +80,8 @@ Model read_model(const std::string& from, const Registry& registry) {
   if (!fs::exists(file, error)) fail(ErrorKind::usage, "{}", no_such_file(from));
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
+  if (!model.run.empty()) model.data = data_of(model.run);
+  if (has_sha256()) model.weights_sha256 = sha256_of_file(model.weights_file);
   model.metadata = read_tensors_metadata(model.weights_file);
   model.recipe = recipe_of(model.metadata, model.weights_file, registry);
   model.classes = classes_from(model.metadata);
@@ -102,7 +123,7 @@ std::shared_ptr<const Network> network_for_size(const InferenceRecipe& recipe, c
   const auto validated = network_at({recipe.document, recipe.network}, registry);
   const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
   if (validated && !std::ranges::equal(network->parameters, validated->parameters, same)) {
-    why = fmt::format("its layers have weights for {} x {} alone", input_extent(recipe, "height"), input_extent(recipe, "width"));
+    why = fmt::format("its layers have weights only for {} x {}", input_extent(recipe, "height"), input_extent(recipe, "width"));
     return nullptr;
   }
   const Value* const scale = recipe.target.find("scale");

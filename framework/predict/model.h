@@ -15,8 +15,9 @@
 namespace millrace {
 
 struct Model {
-  std::string weights_file;
+  std::string weights_file, weights_sha256;
   std::string run;                              // folder of the run that wrote the weights; "": unknown
+  std::string data;                             // the run's sources as JSON: samples and hash of the listing; "": unknown
   std::map<std::string, std::string> metadata;  // of the file
   InferenceRecipe recipe;
   std::shared_ptr<const Network> network;

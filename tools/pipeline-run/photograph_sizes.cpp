@@ -124,8 +124,9 @@ void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Re
   SizeCheck check(recipe, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
   if (!problem) return;
-  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Cut or resize such images", images.first,
-       size_text(images.shape.height, images.shape.width), *problem, check.advice(images.shape.height, images.shape.width));
+  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Crop or resize such images",
+       images.first, size_text(images.shape.height, images.shape.width), *problem,
+       check.advice(images.shape.height, images.shape.width));
 }
 
 }  // namespace millrace

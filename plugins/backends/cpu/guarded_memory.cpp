@@ -58,8 +58,8 @@ std::string GuardedMemory::damage() const {
     if (i == 0 && !intact(0, offsets_[0])) return fmt::format("writes in front of the {}", parts_[i].name);
     if (!intact(end_of(i), behind)) return fmt::format("writes after the {}", parts_[i].name);
   }
-  if (take_writes(data_ - kMargin, kMargin)) return "writes far in front of all that it was given";
-  if (take_writes(behind_, kMargin)) return "writes far behind all that it was given";
+  if (take_writes(data_ - kMargin, kMargin)) return "writes far before its memory";
+  if (take_writes(behind_, kMargin)) return "writes far behind its memory";
   return {};
 }
 

@@ -23,7 +23,7 @@ void WriteImages::write(const Predictions& share) {
     result_.draw(share.result().row(i), pixels_);
     pictures_.write(sample, {pixels_.data(), result_.shape()});
   }
-  finite_.look(share);
+  finite_.add(share);
   if (!share.last) return;
   pictures_.end_pass();
   finite_.end_pass(context_);

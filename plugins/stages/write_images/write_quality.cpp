@@ -154,7 +154,7 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
          to_string(target));
   }
   if (std::min(picture.height, picture.width) - 2 * params.border < kSimilarityWindow) {
-    fail(ErrorKind::usage, "border: of pictures of {} less than {} x {} pixels are left, which SSIM needs", to_string(picture),
+    fail(ErrorKind::usage, "border: pictures of {} are left with less than {} x {} pixels, which SSIM needs", to_string(picture),
          kSimilarityWindow, kSimilarityWindow);
   }
   if (!has_baseline()) return;
