@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "checkpoint/run_folder.h"
+#include "config/document.h"
 #include "config/kept_run.h"
 #include "files/file_sum.h"
 #include "millrace/error.h"
@@ -76,6 +77,7 @@ Model read_model(const std::string& from, const Registry& registry) {
   const fs::path path = without_link(from);
   std::error_code error;
   const fs::path file = fs::is_directory(path, error) ? weights_of_run(path) : path;
+  if (!fs::exists(file, error)) fail(ErrorKind::usage, "{}", no_such_file(from));
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
   if (!model.run.empty()) model.data = data_of(model.run);

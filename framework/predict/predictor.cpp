@@ -11,6 +11,7 @@
 #include "millrace/metrics/class_scores.h"
 #include "millrace/util/affine.h"
 #include "millrace/util/class_colours.h"
+#include "prepare/devices.h"
 
 namespace millrace {
 namespace {
@@ -356,18 +357,19 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
 Predictor::~Predictor() = default;
 
 void Predictor::open_device() {
-  const std::string name = options_.device.substr(0, options_.device.find(':'));
+  const std::string asked = options_.device.empty() ? kHostBackend : options_.device;
+  const std::string name = asked.substr(0, asked.find(':'));
   int index = 0;
-  if (name.size() < options_.device.size()) {
-    const char* const end = options_.device.data() + options_.device.size();
-    const auto [stop, error] = std::from_chars(options_.device.data() + name.size() + 1, end, index);
+  if (name.size() < asked.size()) {
+    const char* const end = asked.data() + asked.size();
+    const auto [stop, error] = std::from_chars(asked.data() + name.size() + 1, end, index);
     if (error != std::errc() || stop != end)
-      fail(ErrorKind::usage, "device: expected a backend or a backend and a number, found '{}'", options_.device);
+      fail(ErrorKind::usage, "device: expected a backend or a backend and a number, found '{}'", asked);
   }
   const BackendType* const type = registry_.backends().find(name);
   if (type == nullptr) fail(ErrorKind::usage, "device: no plugin has the backend '{}'", name);
   const std::shared_ptr<Backend> backend = type->create();
-  if (backend->devices().empty()) fail(ErrorKind::device, "device '{}': {}", options_.device, backend->unavailable_reason());
+  if (backend->devices().empty()) fail(ErrorKind::device, "device '{}': {}", asked, backend->unavailable_reason());
   DeviceOptions device;
   device.cores.assign(static_cast<std::size_t>(options_.threads), -1);  // none is pinned
   device.warn = [](std::string_view) {};

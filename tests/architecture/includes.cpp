@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 19> kDeviceLibraries = {
 
 // Each may include the earlier ones.
 constexpr std::array<std::string_view, 9> kRooms = {"ranks",  "weight_files", "checkpoint", "report",
-                                                    "stages", "recipe",       "predict",    "prepare",    "run"};
+                                                    "stages", "recipe",       "prepare",    "predict",    "run"};
 
 bool starts_with_any(std::string_view name, const auto& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) { return name.starts_with(prefix); });

@@ -81,7 +81,7 @@ std::string answer(const Predictor& predictor, const ImagePrediction& prediction
 
 void predict_lines(const LinesRequest& request, std::istream& paths, const Registry& registry) {
   PredictorOptions options;
-  if (!request.device.empty()) options.device = request.device;
+  if (request.device != "auto") options.device = request.device;
   const Predictor predictor(request.weights, options, registry);
   if (predictor.task() == PredictedTask::map || predictor.task() == PredictedTask::image) {
     fail(ErrorKind::usage, "--predict -: '{}' makes images, which do not fit into a line: --predict FOLDER writes them as files",

@@ -10,7 +10,7 @@ namespace millrace {
 
 struct LinesRequest {
   std::string weights;  // the folder of a run, or a file
-  std::string device;   // "cpu", "cuda:1"; "": "cpu"
+  std::string device;   // see PredictorOptions
 };
 
 // Opens the weights once. Answers each path with an object, which is flushed before the next path is read:
