@@ -9,9 +9,9 @@
 #include <string>
 
 #include "kernels/kernels.h"
+#include "map_spec.h"
 #include "millrace/backend/planned_operation.h"
 #include "parameter_store.h"
-#include "planner.h"
 #include "primitive_checks.h"
 
 namespace millrace::cpu {
