@@ -149,7 +149,7 @@ void LossPlan::check_call(std::size_t index) const {
     fail(ErrorKind::usage, "loss '{}': kernel '{}' is a sum, which writes a total", loss, kernel);
   }
   if (call.kernel->form == PortableForm::each && !channels) {
-    fail(ErrorKind::usage, "loss '{}': kernel '{}' writes a number a place: it must be a row", loss, kernel);
+    fail(ErrorKind::usage, "loss '{}': kernel '{}' writes one number per place: it must be a row", loss, kernel);
   }
   const std::span<const PassCall> before(calls_.data(), index);
   for (const PassTensor& read : call.reads) {

@@ -22,6 +22,7 @@
 #include "millrace/util/paths.h"
 #include "millrace/util/pattern.h"
 #include "network/load.h"
+#include "network/published.h"
 #include "plugin/loss_params.h"
 #include "sampling/sample_order.h"
 
@@ -54,14 +55,14 @@ class NetworkReader {
     if (!file) return {};
     const bool is_of_zoo = is_shipped_name(use->text());
     *use = Value(*file, use->at());
-    if (!options_.other_weights) find_weights();
+    if (!options_.other_weights) find_weights(*file);
     const Value variables = read_params();
     try {
       const bool made = use->at().file && *use->at().file == options_.made_by;
       Diagnostics mistakes;
       plan_.network = load_network(*file, variables, registry_, mistakes, use->at(), made ? options_.made_by : "");
       for (const Diagnostics::Entry& each : mistakes.entries()) {
-        const bool is_there = is_of_zoo && is_in_file(each.at) && is_beside(*each.at.file, *file);
+        const bool is_there = is_of_zoo && is_in_file(each.at) && is_in_same_folder(*each.at.file, *file);
         errors_.add(is_there ? used_in(places_of(variables, use->at()), each.at) : each.at, each.message);
       }
     } catch (const Error& error) {
@@ -81,7 +82,7 @@ class NetworkReader {
     }
   }
 
-  static bool is_beside(const fs::path& a, const fs::path& b) {
+  static bool is_in_same_folder(const fs::path& a, const fs::path& b) {
     return a.parent_path().lexically_normal() == b.parent_path().lexically_normal();
   }
 
@@ -104,9 +105,9 @@ class NetworkReader {
   // Empty after a mistake, which is in errors_, with `hint` appended.
   std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
-    const std::string beside = (folder_of(name) / given).lexically_normal().string();
+    const std::string next_to_file = (folder_of(name) / given).lexically_normal().string();
     std::error_code ignored;
-    for (const std::string& file : {beside, given.lexically_normal().string()}) {
+    for (const std::string& file : {next_to_file, given.lexically_normal().string()}) {
       if (const std::string why = why_unreachable(file); !why.empty()) {
         errors_.add(name.at(), fmt::format("'{}' {}", file, why));
         return std::nullopt;
@@ -114,8 +115,8 @@ class NetworkReader {
       if (fs::is_regular_file(file, ignored)) return file;
     }
     const std::string here = given.lexically_normal().string();
-    const std::string elsewhere = here == beside ? "" : fmt::format("; in the working folder {}", no_such_file(here));
-    errors_.add(name.at(), no_such_file(beside) + elsewhere + (fs::exists(beside, ignored) ? "" : hint));
+    const std::string elsewhere = here == next_to_file ? "" : fmt::format("; in the working folder {}", no_such_file(here));
+    errors_.add(name.at(), no_such_file(next_to_file) + elsewhere + (fs::exists(next_to_file, ignored) ? "" : hint));
     return std::nullopt;
   }
 
@@ -132,20 +133,50 @@ class NetworkReader {
     return existing_file(use, has ? fmt::format("; the zoo has it: use = \"{}\"", name) : "");
   }
 
-  void find_weights() {
+  // `file`: of the network.
+  void find_weights(const std::string& file) {
     Value* weights = table_.find("weights");
     if (weights && weights->kind() == Value::Kind::table) weights = weights->find("file");
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
     if (weights->text().starts_with("file://")) *weights = Value(file_url_path(weights->text()), weights->at());
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
-    if (const auto file = weights_in_folder(*weights)) return void(*weights = Value(*file, weights->at()));
-    const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
+    if (const auto best = weights_in_folder(*weights)) return void(*weights = Value(*best, weights->at()));
+    if (take_published(*weights, file)) return;
+    const std::string next_to_file = (folder_of(*weights) / weights->text()).lexically_normal().string();
     std::error_code ignored;
-    if (options_.sent_weights && !fs::exists(beside, ignored) && !fs::exists(weights->text(), ignored)) {
-      *weights = Value(beside, weights->at());
+    if (options_.sent_weights && !fs::exists(next_to_file, ignored) && !fs::exists(weights->text(), ignored)) {
+      *weights = Value(next_to_file, weights->at());
       return;
     }
-    if (const auto file = existing_file(*weights, weights_hint(weights->text()))) *weights = Value(*file, weights->at());
+    if (const auto found = existing_file(*weights, weights_hint(weights->text()) + published_names_))
+      *weights = Value(*found, weights->at());
+  }
+
+  // Weights that the network's file names. A file or folder of that name wins, then one that has the published file's name.
+  // False: it names none so.
+  bool take_published(Value& weights, const std::string& file) {
+    std::error_code ignored;
+    const bool is_word = weights.text().find_first_of("./") == std::string::npos;
+    if (!is_word || fs::exists(folder_of(weights) / weights.text(), ignored) || fs::exists(weights.text(), ignored)) return false;
+    Diagnostics mistakes;  // reported when the network is read
+    const auto document = read_document(file, {}, mistakes);
+    if (!document) return false;
+    std::vector<std::string> names;
+    for (const PublishedWeights& each : published_weights(*document, mistakes)) {
+      names.push_back(each.name);
+      if (each.name != weights.text()) continue;
+      const Position at = weights.at();
+      const std::string url = each.url.starts_with("file://") ? file_url_path(each.url) : each.url;
+      const fs::path name = fs::path(url).filename();
+      const fs::path near = (folder_of(weights) / name).lexically_normal();
+      weights = Value(is_readable_file(near) ? near.string() : is_readable_file(name) ? name.string() : url, at);
+      if (weights.text().find("://") != std::string::npos) check_url(weights);
+      if (!each.sha256.empty() && table_.find("sha256") == nullptr) table_.set("sha256", Value(each.sha256, at));
+      if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);
+      return true;
+    }
+    if (!names.empty()) published_names_ = fmt::format("; the network's file names \"{}\"", fmt::join(names, "\", \""));
+    return false;
   }
 
   // The best weights of the run in a named folder, or else the last ones; empty if it is not a run's folder.
@@ -175,7 +206,7 @@ class NetworkReader {
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
     if (plan_.params.weights.file.empty())
-      errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
+      errors_.add(at, "[network] has 'sha256' but no 'weights' to check: name them, or leave it out");
   }
 
   // Reads the keys common to all networks, and returns the others: the network's variables.
@@ -211,7 +242,7 @@ class NetworkReader {
         std::string clause = nearest_clause(pattern.text(), names);
         const Layer* const last = last_layer_with_parameters(*plan_.network);
         if (clause.empty() && last != nullptr) clause = fmt::format("; its last layer is '{}'", last->name);
-        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(), clause));
+        errors_.add(pattern.at(), fmt::format("{}: '{}' matches no layer with parameters{}", key, pattern.text(), clause));
       }
     }
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
@@ -221,8 +252,8 @@ class NetworkReader {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
     if (std::none_of(all.begin(), all.end(), is_frozen)) {
-      errors_.add(pattern.at(),
-                  fmt::format("freeze: '{}' fits running statistics alone, which are not trained: leave it out", pattern.text()));
+      errors_.add(pattern.at(), fmt::format("freeze: '{}' matches running statistics only, which are not trained: leave it out",
+                                            pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
       return is_frozen(p) && begins_random(p) && covers_any(plan_.params.fresh, p.name);
@@ -231,9 +262,9 @@ class NetworkReader {
     if (random == all.end()) return;
     errors_.add(
         pattern.at(),
-        fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained: take it out of one "
-                    "of the two",
-                    random->name));
+        fmt::format(
+            "freeze: '{}' begins with random values because of 'new', and would never be trained: remove it from one of the two",
+            random->name));
   }
 
   void freeze(const Position& at) {
@@ -252,6 +283,7 @@ class NetworkReader {
   const Registry& registry_;
   const LoadOptions& options_;
   Diagnostics& errors_;
+  std::string published_names_;  // for messages
   NetworkPlan plan_;
 };
 
@@ -259,9 +291,7 @@ class NetworkReader {
 
 std::string weights_hint(const std::string& name) {
   if (name.find_first_of("./") != std::string::npos) return {};
-  return "; weights have no names here as networks have: give a .safetensors, .pth or .pt file, or the URL of one, such as those "
-         "of "
-         "torchvision";
+  return "; no weights are known by this name: give a .safetensors, .pth or .pt file, or the URL of one";
 }
 
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {

@@ -17,6 +17,7 @@
 #include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -121,7 +122,7 @@ void OutputFiles::attempt(const std::function<void()>& write) {
   try {
     write();
   } catch (const Error& error) {
-    if (site_ == nullptr || !site_->is_beside_training || error.kind() != ErrorKind::storage) throw;
+    if (site_ == nullptr || !site_->is_during_training || error.kind() != ErrorKind::storage) throw;
     failure_ = error.what();
   }
 }
@@ -158,18 +159,18 @@ void sync_files(const std::string& folder) {
 }
 
 std::string output_path(const StageSite& site, std::string_view key, const std::string& file) {
-  std::filesystem::path path = file;
+  std::filesystem::path path = local_path(key, file);
   if (path.is_relative()) {
     if (site.run == nullptr || site.run->output_folder().empty()) {
       fail(ErrorKind::usage,
-           "{}: '{}' would lie in the run's folder, and this run has none: write a path that begins with '/', or set run.folder",
+           "{}: '{}' would be in the run's folder, but this run has none: write a path that begins with '/', or set run.folder",
            key, file);
     }
     path = std::filesystem::path(site.run->output_folder()) / path;
   }
   const std::filesystem::path folder = nearest_folder(path.parent_path());
   if (!std::filesystem::is_directory(folder) || !takes_files(folder)) {
-    fail(ErrorKind::storage, "{}: cannot write '{}': in '{}' nothing can be made", key, path.string(), folder.string());
+    fail(ErrorKind::storage, "{}: cannot write '{}': nothing can be created in '{}'", key, path.string(), folder.string());
   }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {

@@ -87,7 +87,7 @@ TEST(OutputFiles, EndNoTraining) {
   testkit::RecordedRun run;
   StageSite site;
   site.graph = "validate";
-  site.is_beside_training = true;
+  site.is_during_training = true;
   site.run = &run;
   OutputFiles files(site);
   files.add((folder.path() / "a.csv").string(), "new");
@@ -144,7 +144,15 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));
   const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
-  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
+  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': nothing can be created in '/proc'");
+}
+
+TEST(OutputPath, IsAPathOfThisMachine) {
+  const testkit::TestFolder folder;
+  EXPECT_EQ(output_path({}, "file", "file://" + folder.path().string() + "/a%20b.csv"), folder / "a b.csv");
+  const Error error = testkit::error_of([&] { output_path({}, "file", "s3://bucket/figures.csv"); });
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_NE(error.message().find("file: 's3://bucket/figures.csv' is a URL"), std::string::npos) << error.message();
 }
 
 // Leftovers of a run that was killed in its evaluation, including those outside its own folder.

@@ -70,7 +70,16 @@ void write_pool(OnnxLayer& onnx, const char* op, std::vector<OnnxAttribute> more
 
 void write_max(OnnxLayer& onnx) { write_pool(onnx, "MaxPool", {}); }
 
+// The window is the whole map, as without 'kernel'.
+bool covers_map(const OnnxLayer& onnx) {
+  const auto& pool = onnx.layer().as<PoolAttributes>();
+  const Padding& padding = pool.padding;
+  return pool.kernel.height == onnx.input_shape()[1] && pool.kernel.width == onnx.input_shape()[2] && padding.top == 0 &&
+         padding.left == 0 && padding.bottom == 0 && padding.right == 0;
+}
+
 void write_average(OnnxLayer& onnx) {
+  if (onnx.has_free_size() && covers_map(onnx)) return onnx.output(onnx.add("GlobalAveragePool", {onnx.input()}));
   const std::int64_t counts = onnx.layer().as<PoolAttributes>().count_padding ? 1 : 0;
   write_pool(onnx, "AveragePool", {{"count_include_pad", counts}});
 }

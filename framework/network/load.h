@@ -25,6 +25,8 @@
 //              the name stands for the instance's number from 1 on instead: "layer#" makes "layer1", "layer2", ...
 //   first      parameters that are different in the first of them
 //   inline     true: the block's layers stand among the entry's neighbours, "conv1" rather than "layer1.conv1"
+// `published` names trained weights (network/published.h).
+//
 // All other keys are the op's or the block's parameters. Inside a block ${...} sees the block's parameters and the network's
 // variables, not the parameters of the blocks around it. The order of keys never matters.
 #pragma once

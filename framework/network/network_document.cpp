@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "network/published.h"
+
 namespace millrace {
 namespace {
 
@@ -60,7 +62,8 @@ NetworkDocument read_network_document(const Value& document, const std::string& 
     errors.add(document.at(), fmt::format("{} must be a table, found {}", owner, found(document)));
     return result;
   }
-  check_keys(document, owner, {"defaults", "input", "layers", "block", "extends"}, errors);
+  check_keys(document, owner, {"defaults", "input", "layers", "block", "extends", "published"}, errors);
+  if (part(document, owner, "published", Value::Kind::table, false, errors) != nullptr) published_weights(document, errors);
   if (const Value* defaults = part(document, owner, "defaults", Value::Kind::table, false, errors)) result.defaults = *defaults;
   result.input = part(document, owner, "input", Value::Kind::table, true, errors);
   result.layers = layer_list(document, owner, errors);

@@ -112,13 +112,14 @@ std::vector<std::string> OnnxLayer::add_many(std::size_t count, std::string_view
 
 void OnnxLayer::output(std::string value, int port) { outputs_[static_cast<std::size_t>(port)] = std::move(value); }
 
-OnnxNetwork onnx_network(const Network& network, const Registry& registry, const std::string& layer) {
+OnnxNetwork onnx_network(const Network& network, const Registry& registry, const std::string& layer, bool has_free_size) {
   const std::size_t result = index_of(network, layer);
   const std::vector<bool> needed = needed_for(network, result);
   std::vector<std::string> parameter_names;
   for (const Parameter& parameter : network.parameters) parameter_names.push_back(parameter.name);
 
   OnnxNetwork onnx;
+  onnx.graph.has_free_size = has_free_size;
   std::map<LayerPort, std::string> values{{Network::kInput, kInputValue}};
   Diagnostics errors;
   for (std::size_t i = 0; i <= result; ++i) {

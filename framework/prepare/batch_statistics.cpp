@@ -38,7 +38,7 @@ void require_variance(const Network& network, const CompileRequest& request, con
   if (layer == nullptr) return;
   const auto refuse = [&](const std::string& piece, const std::string& advice) {
     fail(ErrorKind::usage,
-         "{}: batch normalisation over one value a channel, whose variance is 0: its maps are 1 x 1, and [{}] computes {}: {}",
+         "{}: batch normalisation over one value per channel, whose variance is 0: its maps are 1 x 1, and [{}] computes {}: {}",
          place_of(*layer), batches.graph, piece, advice);
   };
   const bool pieces = request.micro_batches > 1, shares = batches.replicas > 1 && !request.sync_batch_norm;

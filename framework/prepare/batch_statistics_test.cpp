@@ -28,7 +28,7 @@ class BatchStatistics : public language_test::NetworkLanguage {
 };
 
 constexpr const char* kSaid =
-    "net.toml:3:31: layer 'bn': batch normalisation over one value a channel, whose variance is 0: its maps are 1 x 1, and ";
+    "net.toml:3:31: layer 'bn': batch normalisation over one value per channel, whose variance is 0: its maps are 1 x 1, and ";
 
 TEST_F(BatchStatistics, OfOneValueAreRefused) {
   EXPECT_EQ(said({.graph = "train", .size = 1}),

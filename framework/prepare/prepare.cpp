@@ -50,21 +50,21 @@ void check_on_nan(const Pipeline& pipeline, const GraphBuild& main, bool has_che
   if (on_nan == "rollback") {
     if (!has_checkpoints) {
       fail(ErrorKind::usage,
-           "{}: on_nan = \"rollback\" goes back to a checkpoint, and the run writes none: it needs a run.folder, and another "
-           "checkpoint.every than \"never\"",
+           "{}: on_nan = \"rollback\" returns to a checkpoint, but the run writes none: set run.folder, and checkpoint.every to "
+           "anything but \"never\"",
            place);
     }
     if (processes <= 1) return;
     fail(ErrorKind::usage,
-         "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
+         "{}: on_nan = \"rollback\" works with one process, but this run has {}: leave out --processes, or set \"stop\" and "
          "resume with --resume",
          place, processes);
   }
-  const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
+  const auto leaves_out = [](const auto& instances) { return instances.front()->skips_nonfinite_steps(); };
   if (std::ranges::any_of(main.stages(), leaves_out)) return;
   fail(ErrorKind::usage,
-       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
-       "allreduce and optimizer, with global_norm = 1e30 if it is to bound nothing",
+       "{}: on_nan = \"skip\" needs a stage that bounds the norm of all gradients, but [{}] has none: put one between allreduce "
+       "and optimizer; global_norm = 1e30 bounds nothing",
        place, main.plan().name);
 }
 
@@ -80,7 +80,8 @@ void require_graph(const Pipeline& pipeline, const std::string& graph) {
 // Refuses features that do not support several processes, by name.
 void check_processes(const Pipeline& pipeline, const RunOptions& options) {
   if (!pipeline.network)
-    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline.title());
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, but the file has no [network]",
+         pipeline.title());
   if (options.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
 }
 
@@ -170,7 +171,7 @@ void keep_best(PreparedRun& run) {
   auto figure = plan_figure("best", Value(then->text(), now->at()), run.pipeline.graphs, ignored);
   if (!figure) return;
   run.audience.warn_once(
-      fmt::format("the best weights stay those by {}, as when the run began; for {}: --set run.best={} "
+      fmt::format("the best weights are still chosen by {}, as when the run began; to choose by {}: --set run.best={} "
                   "--allow-change run.best",
                   figure->text(), run.pipeline.run.best, run.pipeline.run.best));
   run.adapted.run.best = figure->text();
@@ -214,7 +215,7 @@ void take_weights(PreparedRun& run) {
   const std::string named = run.weights.from.file;
   std::unique_ptr<ScratchFolder> copy;
   if (run.options.group != nullptr) {
-    run.options.doing("looking which ranks have the weights");
+    run.options.doing("checking which ranks have the weights");
     copy = send_weights_where_missing(run.weights.from.file, *run.options.group);
     const bool is_file = run.options.weights.empty() && !named.empty() && !is_remote(named);
     std::error_code ignored;
@@ -226,8 +227,8 @@ void take_weights(PreparedRun& run) {
     run.weights = read_weights(std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
                                [&](std::string what) { run.options.doing(std::move(what)); });
   } catch (Error& error) {
-    const bool says_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
-    throw says_file ? error.in(run.pipeline.place_of("network.weights")) : error;
+    const bool names_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
+    throw names_file ? error.in(run.pipeline.place_of("network.weights")) : error;
   }
   if (run.options.group != nullptr) run.weights.checksum = checksum_of_file(run.weights.from.file);
   if (copy) run.weights.from.file = named;
@@ -258,8 +259,8 @@ std::optional<InferenceRecipe> compared_recipe(PreparedRun& run) {
   const Diagnostics found = disagreements(*stored, *recipe, !from.fresh.empty(), run.registry);
   if (found.empty()) return recipe;
   const std::string text = fmt::format(
-      "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
-      "that it is meant, preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
+      "{}\nthe weights '{}' record how [{}] of their run prepared images, but {} differs: change it, or accept the difference "
+      "with preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
       found.text(), from.file, stored->graph, pipeline.title());
   if (!run.main().trains()) fail(ErrorKind::usage, "{}", text);
   run.audience.warn_once(text);
@@ -275,7 +276,7 @@ DataContext shared_context(const PreparedRun& run) {
   context.run = &run.audience.log();
   context.registry = &run.registry;
   context.group = run.options.group;
-  context.is_beside_training = !run.builds.empty() && run.builds.front()->trains();
+  context.is_during_training = !run.builds.empty() && run.builds.front()->trains();
   if (run.weights.from.fresh.empty()) {  // else they belong to another task
     context.classes = classes_from(run.weights.metadata);
     context.colours = colours_from(run.weights.metadata);
@@ -320,9 +321,9 @@ void warn_of_equal_outputs(PreparedRun& run) {
         if (place.empty()) continue;
         const auto [first, is_new] = places.try_emplace({stage.type, key, place}, name);
         if (is_new) continue;
-        run.audience.warn_once(
-            fmt::format("{} writes into '{}', as {} does: each takes the other's away, so give one of them another '{}'", name,
-                        place, first->second, key));
+        run.audience.warn_once(fmt::format(
+            "{} writes into '{}', as {} does: each would overwrite the other's files, so give one of them another '{}'", name,
+            place, first->second, key));
       }
     }
   }
@@ -339,7 +340,7 @@ void warn_of_graphs(PreparedRun& run) {
     run.audience.warn_once(warning_of_mirrors(*build));
     if (plan.every.empty() || !loses_results(plan)) continue;
     run.audience.warn_once(
-        fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
+        fmt::format("{}: no stage of [{}] reports or writes the network's results; put 'metrics' into its flow",
                     to_string(plan.at), plan.name));
   }
 }
@@ -361,26 +362,25 @@ void warn_of_decoded_images(PreparedRun& run) {
 
 // Paths in a file are relative to the working folder. If the files exist next to the pipeline, or above it (as for the pipeline
 // in a run's folder), the program was probably started elsewhere.
-Error with_place_beside(const Error& error, const GraphPlan& plan, const std::string& file) {
+Error with_nearby_place(const Error& error, const GraphPlan& plan, const std::string& file) {
   namespace fs = std::filesystem;
   if (error.kind() != ErrorKind::data || !fs::path(file).has_parent_path()) return error;
   std::error_code ignored;
-  const fs::path beside = fs::path(file).parent_path();
+  const fs::path parent = fs::path(file).parent_path();
   for (const StagePlan& stage : plan.stages) {
     if (stage.type->role != StageType::Role::source) continue;
     for (const Member& member : stage.table.table()) {
       if (member.value.kind() != Value::Kind::text || member.value.text().empty()) continue;
       const fs::path path = member.value.text();
       if (path.is_absolute() || fs::exists(path, ignored)) continue;
-      fs::path folder = beside;
-      for (fs::path each = fs::weakly_canonical(beside, ignored); each.has_relative_path() && !fs::exists(folder / path, ignored);
+      fs::path folder = parent;
+      for (fs::path each = fs::weakly_canonical(parent, ignored); each.has_relative_path() && !fs::exists(folder / path, ignored);
            each = each.parent_path()) {
         folder = each;
       }
       if (!fs::exists(folder / path, ignored)) continue;
-      return {error.kind(),
-              fmt::format("{}. It lies in '{}': paths are relative to the folder that a command runs in, so run it there",
-                          error.what(), folder.string())};
+      return {error.kind(), fmt::format("{}. It is in '{}': paths are relative to the working folder, so run the command there",
+                                        error.what(), folder.string())};
     }
   }
   return error;
@@ -396,7 +396,7 @@ void list_data(PreparedRun& run) {
     try {
       run.builds.push_back(std::make_unique<GraphBuild>(plan, shared_context(run), run.replicas.all()));
     } catch (const Error& error) {
-      throw with_place_beside(error, plan, run.pipeline.file);
+      throw with_nearby_place(error, plan, run.pipeline.file);
     }
     GraphBuild& build = *run.builds.back();
     require_steps(build);
@@ -443,8 +443,8 @@ void count_class_weights(PreparedRun& run) {
   const std::vector<std::string>& names = main.data().classes;
   for (std::size_t k = 0; k < std::min(names.size(), weights.median.size()); ++k) {
     if (weights.median[k] > 0) continue;
-    run.audience.warn_once(fmt::format("{}: no pixel is of class '{}', so that its weight is 0 and nothing of it is learned",
-                                       place_of_source(main), names[k]));
+    run.audience.warn_once(
+        fmt::format("{}: no pixel is of class '{}', so its weight is 0 and it is not learned", place_of_source(main), names[k]));
   }
 }
 
@@ -585,14 +585,14 @@ void look_into_data(PreparedRun& run) {
       now = look_into(*build, salt, then);
     }
     if (options.compare_data) {
-      options.doing(fmt::format("reading all samples of [{}], to compare what they hold", build->plan().name));
+      options.doing(fmt::format("reading all samples of [{}], to compare their contents", build->plan().name));
       now.whole = hash_all(*build, available_cores().size());
     }
     const std::string changed = then != nullptr && options.is_first() ? difference_of_contents(*build, *then, now) : "";
     if (changed.empty()) continue;
-    run.audience.warn_once(fmt::format(
-        "{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the data as they are now",
-        place_of_source(*build), run.resume_point->path.string(), changed));
+    run.audience.warn_once(
+        fmt::format("{}: the data have changed since the checkpoint '{}': {} than then; the run resumes with the current data",
+                    place_of_source(*build), run.resume_point->path.string(), changed));
   }
 }
 

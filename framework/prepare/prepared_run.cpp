@@ -23,9 +23,9 @@ namespace {
 
 // Replaces the file's weights by --weights.
 void set_weights(Value& network, const std::string& file) {
-  Value* const said = network.find("weights");
-  if (said != nullptr && said->kind() == Value::Kind::table) {
-    said->set("file", Value(file));
+  Value* const setting = network.find("weights");
+  if (setting != nullptr && setting->kind() == Value::Kind::table) {
+    setting->set("file", Value(file));
   } else {
     network.set("weights", Value(file));
   }
@@ -39,7 +39,7 @@ void keep_weights_of(const ResumePoint& from, Value& network) {
   const Value* const begun = then ? then->find("network") : nullptr;
   for (const char* key : kKeysOfWeights) {
     network.erase(key);
-    if (const Value* const said = begun != nullptr ? begun->find(key) : nullptr) network.set(key, *said);
+    if (const Value* const setting = begun != nullptr ? begun->find(key) : nullptr) network.set(key, *setting);
   }
 }
 
@@ -125,9 +125,9 @@ Value PreparedRun::resolved() const {
     resolved.find("run")->set("load", Value(std::move(load)));
   }
   if (resolved.find("run") == nullptr) resolved.set("run", Value());
-  Value& said = *resolved.find("run");
-  said.set("name", Value(pipeline.run.name));
-  if (!options.devices.empty()) said.set("devices", Value(options.devices));
+  Value& setting = *resolved.find("run");
+  setting.set("name", Value(pipeline.run.name));
+  if (!options.devices.empty()) setting.set("devices", Value(options.devices));
   if (!pipeline.network) return resolved;
   const std::string asked = without_secrets(options.weights);
   if (resume_point) {
@@ -199,7 +199,7 @@ std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) con
   return memory_budget(needs);
 }
 
-void telling_others(PreparedRun& run, const std::function<void()>& work) {
+void leave_on_error(PreparedRun& run, const std::function<void()>& work) {
   try {
     work();
   } catch (...) {

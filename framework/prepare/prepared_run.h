@@ -92,7 +92,7 @@ struct PreparedRun {
 std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
 
 // Runs `work` on the result of prepare(). Reports its exception to other processes.
-void telling_others(PreparedRun& run, const std::function<void()>& work);
+void leave_on_error(PreparedRun& run, const std::function<void()>& work);
 void leave_together(PreparedRun& run);  // in good order, when all processes have called this
 
 void warn_of_memory(PreparedRun& run);  // if the plan exceeds the limit

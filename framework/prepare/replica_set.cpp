@@ -101,7 +101,7 @@ Precision common_precision(Precision mine, Group* group) {
 
 }  // namespace
 
-ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
+ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const RequestedDevices& asked,
                          const std::function<void(std::string_view message)>& warn) {
   const bool by_option = !asked.devices.empty();
   const std::string& text = by_option ? asked.devices : pipeline.run.devices;

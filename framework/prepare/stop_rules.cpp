@@ -18,7 +18,7 @@ namespace {
 void require_samples(const FigurePlan& figure, const GraphBuild& build, std::size_t c) {
   const std::vector<std::uint64_t>& counts = build.data().class_counts;
   if (c >= counts.size() || counts[c] > 0) return;
-  fail(ErrorKind::usage, "{}: [{}] has no image of class '{}', so that '{}' would never be known", to_string(figure.at),
+  fail(ErrorKind::usage, "{}: [{}] has no image of class '{}', so '{}' would never be measured", to_string(figure.at),
        figure.graph, build.data().classes[c], figure.name);
 }
 

@@ -44,7 +44,7 @@ std::vector<std::string> without_effect(const Pipeline& pipeline, const RunLengt
     const std::uint64_t passes = passes_before_the_end(*pipeline.graph(figure->graph), run);
     if (passes > patience) return;  // the first pass sets the value to improve on
     said.push_back(fmt::format(
-        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, and the run has {}",
+        "{}: figure of [{}] has no effect: patience = {} takes {} passes of [{}] before the last step, but the run has {}",
         pipeline.place_of(fmt::format("{}.patience", table)), table, patience, patience + 1, figure->graph, passes));
   };
   look_at("stop", pipeline.stop.figure, pipeline.stop.patience);
@@ -64,7 +64,7 @@ std::string weights_without_effect(const Pipeline& pipeline, const Value& begun)
     const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // only the folder changed
     if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
     const std::string place = fmt::format("network.{}", key);
-    return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, and began with {}",
+    return fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, after it began with {}",
                        pipeline.place_of(place), place, were.empty() ? "new values" : fmt::format("'{}'", without_secrets(were)));
   }
   return {};

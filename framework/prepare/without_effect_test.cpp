@@ -41,7 +41,7 @@ TEST_F(WithoutEffect, NothingIsSaidOfWhatChangesTheRun) {
 TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
   watch(pipeline_.stop, "validate", "accuracy", 9);
   watch(pipeline_.plateau, "train", "loss", 9);
-  const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, and the run has 9";
+  const std::string takes = " has no effect: patience = 9 takes 10 passes of ", has = " before the last step, but the run has 9";
   EXPECT_EQ(said(), (Said{"p.toml: figure of [stop]" + takes + "[validate]" + has,
                           "p.toml: figure of [plateau]" + takes + "[train]" + has}));
   run_.steps = 51;  // the tenth pass is no longer last
@@ -51,9 +51,8 @@ TEST_F(WithoutEffect, APatienceThatOutlastsTheRun) {
 TEST_F(WithoutEffect, APatienceOfAGraphThatRunsRarely) {
   pipeline_.graphs[1].when = Every{.steps = 20};  // after steps 20, 40 and 50
   watch(pipeline_.stop, "validate", "accuracy", 2);
-  EXPECT_EQ(said(),
-            Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last step, "
-                 "and the run has 2"});
+  EXPECT_EQ(said(), Said{"p.toml: figure of [stop] has no effect: patience = 2 takes 3 passes of [validate] before the last "
+                         "step, but the run has 2"});
   pipeline_.stop.patience = 1;
   EXPECT_EQ(said(), Said{});
 }
@@ -87,7 +86,7 @@ TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
     pipeline_.resolved = network_of(now);
     return weights_without_effect(pipeline_, network_of(then));
   };
-  const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, and began with ";
+  const std::string resumes = " has no effect: the run resumes with the weights of its checkpoint, after it began with ";
   EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
   EXPECT_EQ(said_now("weights = \"there/w.pth\"\n", "weights = \"here/w.pth\"\n"), "") << "the file was moved";
   EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\nnew = [\"fc\"]\n"), "");

@@ -115,7 +115,7 @@ Graph::StepAgreed StepBarrier::gather(const Graph::StepReady& ready) {
     const auto step = reader.get<std::uint64_t>();
     agreed.stream_hash += reader.get<std::uint64_t>();
     if (step != ready.step || reader.get<std::size_t>() != ready.weights.size()) {
-      fail(ErrorKind::peer, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
+      fail(ErrorKind::usage, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
            ready.step + 1);
     }
     for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {

@@ -119,9 +119,8 @@ std::string twice_applied(const Network& network, LayerPort output, const LossIn
   const auto applies = [&](const auto& each) { return each.second.info->applies == last.op; };
   if (std::ranges::none_of(registry.losses(), applies)) return {};
   return fmt::format(
-      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so that the network learns little: take the "
-      "layer "
-      "out; predictions are probabilities without it",
+      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so the network learns little: remove the layer; "
+      "predictions are probabilities without it",
       to_string(last.at), last.name, last.op, loss.name, loss.applies);
 }
 
@@ -143,7 +142,7 @@ std::string advice_on_lacking(const std::string& name, const std::vector<std::st
   constexpr std::size_t kMaxNamed = 20;
   if (std::ranges::find(here, name) != here.end()) return {};
   std::string advice =
-      fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", line_text(name));
+      fmt::format(". No '{}' is here: if that is intended, give both sources the same `classes`", line_text(name));
   const bool has_others = std::ranges::any_of(here, [&](const auto& each) { return std::ranges::find(all, each) == all.end(); });
   if (has_others || all.size() > kMaxNamed) return advice;
   return advice + line_text(fmt::format(", with data.path by --set 'data.classes=[\"{}\"]'", fmt::join(all, "\", \"")));
@@ -304,8 +303,8 @@ void GraphBuild::require_targets(const std::string& network) const {
     const std::optional<LayerPort>& output = each.output;
     setting.output = data_.network->shape_of(output.value_or(data_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
-      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
-           where, loss->info().name);
+      fail(ErrorKind::usage, "{}: the samples have varying numbers of rows; loss '{}' takes one row per sample", where,
+           loss->info().name);
     }
     try {
       check_loss(*loss, setting);
@@ -325,7 +324,7 @@ void GraphBuild::require_targets(const std::string& network) const {
     const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
     if (!other_targets) {
       if (data_.source && data_.run && lacks_label(data_)) {
-        data_.run->warn(fmt::format("{}: the first image has no label, and loss '{}' takes one of each",
+        data_.run->warn(fmt::format("{}: the first image has no label, but loss '{}' takes one of each",
                                     place_of(*data_.source_plan, *plan_), loss->info().name));
       }
       continue;
@@ -339,10 +338,10 @@ void GraphBuild::refuse_random_before_cache() const {
   for (std::size_t index = 0; index + 1 < made_; ++index) {
     const auto* transform = dynamic_cast<const SampleTransform*>(stages_[index].front().get());
     if (transform == nullptr || !transform->is_random()) continue;
-    fail(
-        ErrorKind::usage,
-        "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
-        place(made_ - 1), plan_->stages[index].name);
+    fail(ErrorKind::usage,
+         "{}: '{}' before it changes images at random, but after the cache every epoch would repeat that change: move the cache "
+         "before it",
+         place(made_ - 1), plan_->stages[index].name);
   }
 }
 
@@ -370,8 +369,7 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
 void GraphBuild::require_each_once() const {
   const SourceParams& sampling = data_.source->sampling();
   if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && parts_of(*data_.source).empty())) return;
-  fail(ErrorKind::usage,
-       "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
+  fail(ErrorKind::usage, "each sample is predicted once, but {} some more often than others: remove them from this graph",
        parts_of(*data_.source).empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
@@ -438,7 +436,7 @@ void GraphBuild::require_sums(std::size_t replicas) const {
     const StageType& type = *plan_->stages[index].type;
     if (!has_gradients(type.inputs)) continue;
     if (!type.per_replica) return;  // a shared stage sees all replicas' gradients
-    fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
+    fail(ErrorKind::usage, "{}: there are {} replicas, but no stage before it sums their gradients: put 'allreduce' into flow",
          place(index), replicas);
   }
 }
@@ -471,7 +469,7 @@ void GraphBuild::add_step_stages(StepContext context) {
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
     if (per_replica && context.replicas.empty()) {
-      fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
+      fail(ErrorKind::usage, "{} works on a network, but the file has no [network]", place(made_));
     }
     make(made_, context, per_replica ? context.replicas.size() : 1);
   }

@@ -59,8 +59,8 @@ void refuse_parts(const GraphBuild& build, const Network* network) {
   if (build.data().class_counts.empty() || are_meant(build) || !learns_by(build, network, LossTarget::labels)) return;
   if (classes.size() == 2 && std::ranges::all_of(classes, is_name_of_pairs)) {
     fail(ErrorKind::data,
-         "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on such, "
-         "and read_pairs reads them. If they are meant as classes, name them in `classes`",
+         "{}: its classes are '{}', which are folders of images and of their label images: extends = \"segment\" trains on "
+         "those, and read_pairs reads them. If they are meant as classes, name them in `classes`",
          place_of_source(build), fmt::join(classes, "' and '"));
   }
   if (!are_names_of_parts(classes)) return;
@@ -77,8 +77,8 @@ void refuse_one_class(const GraphBuild& build, const Network* network) {
   if (std::ranges::count_if(counts, has_samples) != 1 || !learns_by(build, network, LossTarget::labels)) return;
   const auto label = static_cast<std::size_t>(std::ranges::find_if(counts, has_samples) - counts.begin());
   fail(ErrorKind::data,
-       "{}: all {} samples are of class '{}': a network learns to tell classes apart. Add a second one, such as images that show "
-       "something else",
+       "{}: all {} samples are of class '{}': a network learns to distinguish classes. Add a second one, such as images that "
+       "show something else",
        place_of_source(build), counts[label], line_text(build.data().classes[label]));
 }
 
@@ -88,9 +88,8 @@ std::string outputs_without_class(const GraphBuild& build, const Network* networ
   const std::int64_t outputs = network->output()[0];
   if (classes == 0 || outputs <= classes) return {};
   return fmt::format(
-      "{}: there are {} classes, and the network has outputs for {}: the others are never right, and have no name. Set its "
-      "number "
-      "of classes, in most networks --set network.classes={}",
+      "{}: there are {} classes, but the network has outputs for {}: the others are never right, and have no name. Set its "
+      "number of classes, in most networks --set network.classes={}",
       place_of_source(build), classes, outputs, classes);
 }
 
@@ -130,8 +129,8 @@ void add_imbalance(const GraphBuild& build, const std::vector<std::uint64_t>& ch
   if (least == chosen.size() || chosen[least] * kRare >= chosen[most]) return;
   for (const std::uint64_t count : chosen) rare += count > 1 && count * kRare < chosen[most] ? 1 : 0;
   said.push_back(fmt::format(
-      "{}: class '{}' has {} samples and '{}' {}{}: the accuracy says little of {}. balance = true in this table "
-      "draws all classes alike",
+      "{}: class '{}' has {} samples and '{}' {}{}: the accuracy hardly measures {}. balance = true in this table draws all "
+      "classes alike",
       place_of_source(build), line_text(build.data().classes[least]), chosen[least], line_text(build.data().classes[most]),
       chosen[most], rare > 1 ? fmt::format(", and {} more have less than 5 % of that", rare - 1) : "",
       rare > 1 ? "the rare ones" : "the rare one"));
@@ -159,14 +158,14 @@ void add_rare_classes(const GraphBuild& build, std::vector<std::string>& said) {
   }
   if (!none.empty()) {
     said.push_back(
-        fmt::format("{}: {} images, and none of them is chosen, so that nothing is learned of {}: look at `limit` and `part`",
+        fmt::format("{}: {} images, but none of them is chosen, so nothing is learned about {}: check `limit` and `part`",
                     place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them"));
   }
   add_imbalance(build, chosen, said);
   if (one.empty()) return;
   const bool all = one.size() == chosen.size();
-  said.push_back(fmt::format("{}: {} one image alone, which {}", place_of_source(build), classes_have(one, chosen.size()),
-                             all ? "tells nothing of a class: is the label in another column, or part of the name?"
+  said.push_back(fmt::format("{}: {} only one image, which {}", place_of_source(build), classes_have(one, chosen.size()),
+                             all ? "does not define a class: is the label in another column, or part of the name?"
                                  : "a network learns by heart: add images, or leave the class out"));
 }
 
@@ -178,9 +177,8 @@ std::string classes_left_out(const GraphBuild& build) {
     if (chosen[label] == 0 && build.data().class_counts[label] > 0) none.push_back(line_text(build.data().classes[label]));
   }
   if (none.empty() || none.size() == chosen.size()) return {};
-  return fmt::format(
-      "{}: {} images, and none of them is chosen, so that its figures say nothing of {}: look at `part` and `limit`",
-      place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them");
+  return fmt::format("{}: {} images, but none of them is chosen, so its figures do not cover {}: check `part` and `limit`",
+                     place_of_source(build), classes_have(none, chosen.size()), none.size() == 1 ? "it" : "them");
 }
 
 // In a listing sorted by class, each batch has one class, and the network forgets the others. Balanced classes come in this
@@ -195,9 +193,8 @@ std::string samples_in_order(const GraphBuild& build) {
     if (label < last) return {};
     last = label;
   }
-  return fmt::format(
-      "{}: samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
-      place_of_source(build));
+  return fmt::format("{}: samples come class by class, so a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
+                     place_of_source(build));
 }
 
 }  // namespace
@@ -232,7 +229,7 @@ void require_learnt_classes(const GraphBuild& other, const GraphBuild& main, con
       has_key ? fmt::format(": add images of it to [{}], or write leave_out = [\"{}\"] into [{}.{}]", main.plan().name,
                             unknown.front(), other.plan().name, source.name)
               : fmt::format(": add samples of it to [{}], or take it out of [{}]", main.plan().name, other.plan().name);
-  fail(ErrorKind::data, "{}: class '{}'{}{} is not in [{}], so that the network has no output for it{}", place_of_source(other),
+  fail(ErrorKind::data, "{}: class '{}'{}{} is not in [{}], so the network has no output for it{}", place_of_source(other),
        unknown.front(), where, unknown.size() > 1 ? fmt::format(", one of {} such,", unknown.size()) : "", main.plan().name,
        leaves_out);
 }
@@ -260,12 +257,12 @@ std::string warning_of_other_classes(const GraphBuild& other, const GraphBuild& 
   const std::string names = fmt::format("'{}'{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
                                         others > named ? fmt::format(" and {} more", others - named) : "");
   if (here < there) {
-    return fmt::format("{} has {} of the {} classes of [{}]: no {}; its figures say nothing of the others",
-                       place_of_source(other), here, there, main.plan().name, names);
+    return fmt::format("{} has {} of the {} classes of [{}]: no {}; its figures do not cover the others", place_of_source(other),
+                       here, there, main.plan().name, names);
   }
   return fmt::format(
-      "{} has {} classes and [{}] {}: no {} there, so that nothing is learned of {} and each of its samples counts "
-      "as a mistake; `only` leaves classes out",
+      "{} has {} classes and [{}] {}: no {} there, so nothing is learned about {} and each of its samples counts as a mistake; "
+      "`only` leaves classes out",
       place_of_source(other), here, main.plan().name, there, names, others == 1 ? "it" : "them");
 }
 

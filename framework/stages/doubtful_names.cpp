@@ -86,7 +86,7 @@ std::string classes_alike(const std::vector<std::string>& classes) {
   }
   if (alike == 0) return {};
   return fmt::format(
-      "the classes {} differ in upper and lower case, accents or blanks alone, and are two classes: put their images together if "
+      "the classes {} differ only in upper and lower case, accents or blanks, and are two classes: put their images together if "
       "they are one{}",
       first, alike > 1 ? fmt::format("; so do {} more", alike - 1) : "");
 }
@@ -99,7 +99,7 @@ std::string number_in_two_ways(const Names& classes) {
     if (!number) continue;
     const auto [before, is_new] = numbers.emplace(*number, name);
     if (!is_new)
-      return fmt::format("'{}' and '{}' are two classes, and one number: write all alike{}", line_text(before->second),
+      return fmt::format("'{}' and '{}' are two classes, but one number: write all alike{}", line_text(before->second),
                          line_text(name), kMeant);
   }
   return {};
@@ -165,16 +165,16 @@ std::string several_labels(const Names& classes) {
     const std::string name = made_of_others(classes, separator);
     if (name.empty()) continue;
     return fmt::format(
-        "the parts of class '{}' are labels too, in other orders or numbers: they are probably several labels an image, which "
-        "extends = \"labels\" learns from a column of 0 and 1 for each label, and here each combination is a class of its own; "
-        "if that is meant, name all classes in `classes`",
+        "the parts of class '{}' are labels too, in other orders or numbers: they are probably several labels per image, which "
+        "extends = \"labels\" learns from a column of 0 and 1 for each label, but here each combination is a class of its own; "
+        "if that is intended, name all classes in `classes`",
         line_text(name));
   }
   return {};
 }
 
 // Some labels are words, and some are their positions. Playing cards start at 2, and single characters are not words.
-std::string names_beside_positions(const Names& classes) {
+std::string names_and_positions(const Names& classes) {
   std::size_t words = 0, positions = 0;
   std::int32_t largest = 0;
   std::string word;
@@ -218,8 +218,8 @@ bool is_day(std::string_view name) {
 std::string dates(const Names& classes) {
   if (const auto date = std::ranges::find_if(classes, is_date_of_spreadsheets); date != classes.end())
     return fmt::format(
-        "class '{}' is a date as spreadsheets make it of other texts, such as 1-2: look at the labels, and format their column "
-        "as text; if it is meant, name all classes in `classes`",
+        "class '{}' is a date as spreadsheets make it of other texts, such as 1-2: check the labels, and format their column as "
+        "text; if it is meant, name all classes in `classes`",
         line_text(*date));
   if (classes.size() <= 2 || !std::ranges::all_of(classes, is_day)) return {};
   return fmt::format(
@@ -279,8 +279,7 @@ bool is_on(const Value* value) {
 
 std::vector<std::string> doubts_of_names(const Names& classes) {
   std::vector<std::string> doubts;
-  for (std::string text :
-       {number_in_two_ways(classes), several_labels(classes), names_beside_positions(classes), dates(classes)}) {
+  for (std::string text : {number_in_two_ways(classes), several_labels(classes), names_and_positions(classes), dates(classes)}) {
     if (!text.empty()) doubts.push_back(std::move(text));
   }
   return doubts;
@@ -305,8 +304,7 @@ std::string warning_of_mirrors(const GraphBuild& build) {
       const auto name = of_class ? of_class : mirrored_column(columns, mirror.turns_over);
       if (!name) continue;
       return fmt::format(
-          "{}: {} mirrors {}, and {} '{}' says where something is, which is not so in the mirror image; --set {}.{}.{}={} turns "
-          "it off",
+          "{}: {} mirrors {}, and {} '{}' names a side, which is wrong in the mirror image; --set {}.{}.{}={} turns it off",
           place_of(stage, build.plan()), mirror.key, mirror.turns_over ? "top and bottom" : "left and right",
           of_class ? "class" : "column", line_text(*name), build.plan().name, stage.name, mirror.key, mirror.off);
     }

@@ -16,7 +16,7 @@ std::string said(const Names& classes) {
 bool says(const Names& classes, std::string_view part) { return said(classes).find(part) != std::string::npos; }
 
 TEST(DoubtfulNames, AreNumbersInTwoWays) {
-  EXPECT_TRUE(says({"3", "3.0"}, "'3' and '3.0' are two classes, and one number"));
+  EXPECT_TRUE(says({"3", "3.0"}, "'3' and '3.0' are two classes, but one number"));
   EXPECT_TRUE(says({"01", "1"}, "'01' and '1' are two classes"));
   EXPECT_TRUE(says({"1,5", "1.5", "2"}, "'1,5' and '1.5' are two classes"));
   EXPECT_TRUE(says({"0", "1", "true"}, "'1' and 'true' are two classes"));
@@ -24,7 +24,7 @@ TEST(DoubtfulNames, AreNumbersInTwoWays) {
 }
 
 TEST(DoubtfulNames, AreSeveralLabels) {
-  const char* const kSeveral = "are labels too, in other orders or numbers: they are probably several labels an image";
+  const char* const kSeveral = "are labels too, in other orders or numbers: they are probably several labels per image";
   for (const Names& classes : {Names{"clear primary", "primary clear", "haze"},
                                {"16", "0", "16|0"},
                                {"cat", "dog", "cat, dog"},

@@ -240,7 +240,7 @@ bool is_other_colour(const GraphBuild& build, const std::vector<std::uint8_t>& u
   const std::vector<std::uint8_t> unnamed = unnamed_values(build, look);
   const bool by_colour = is_other_colour(build, unnamed);
   fail(ErrorKind::data,
-       "{}: no pixel of {} label images is of a class, so that nothing would be trained: they hold the value{} {}, which {}; {}",
+       "{}: no pixel of {} label images is of a class, so nothing would be trained: they hold the value{} {}, which {}; {}",
        place_of_source(build), look.images, found.size() == 1 ? "" : "s", values_text(found, look),
        unnamed.empty() ? "`ignored` names"
        : by_colour     ? "stands for all colours that no class has"
@@ -260,8 +260,8 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
   }
   const bool has_colours = is_other_colour(build, unnamed);
   return fmt::format(
-      "no class has the value{} {}{}, and such pixels count nowhere{}; {} of a class names its values, and `ignored` "
-      "those that are meant to count nowhere",
+      "no class has the value{} {}{}, so such pixels are not counted{}; {} of a class names its values, and `ignored` those that "
+      "should not be counted",
       unnamed.size() == 1 ? "" : "s", values_text(unnamed, look),
       has_colours ? ", which stands for all colours in label images that no class has" : "",
       lacking.empty() ? "" : "; " + lacking_text(lacking), has_colours ? "`colour` or `ids`" : "`ids`");
@@ -271,12 +271,12 @@ std::string text_of_values(const GraphBuild& build, const Look& look) {
 std::string text_of_palettes(const Look& look) {
   if (!look.palettes.contradiction().empty()) {
     return look.palettes.contradiction() +
-           ", and here values tell classes apart, not colours: where colours are meant, take `ids` out and save all label images "
-           "in RGB or with a palette";
+           ", and here values distinguish classes, not colours: if colours are meant, remove `ids` and save all label images in "
+           "RGB or with a palette";
   }
   if (look.palettes.difference().empty()) return {};
   return look.palettes.difference() +
-         ", and values tell classes apart, not colours: where colours are meant, give each class its `colour`";
+         ", and values distinguish classes, not colours: if colours are meant, give each class its `colour`";
 }
 
 }  // namespace
@@ -287,12 +287,12 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
   if (look.unread > 0 && look.images == 0 && build.trains()) {
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
     if (look.images == 0) {
-      fail(ErrorKind::data, "{}: {} images with label images were looked at, and none of them can be used; the first: {}",
+      fail(ErrorKind::data, "{}: {} images with label images were checked, and none of them can be used; the first: {}",
            place_of_source(build), look.unread, look.first_cause);
     }
   }
   if (look.unread > 0 && look.images == 0) {
-    return fmt::format("{}: {} images with label images were looked at, and none of them can be used; the first: {}",
+    return fmt::format("{}: {} images with label images were checked, and none of them can be used; the first: {}",
                        place_of_source(build), look.unread, look.first_cause);
   }
   if (look.pixels == 0) return {};
@@ -302,9 +302,8 @@ std::string warning_of_label_values(const GraphBuild& build, std::uint64_t seed,
   }
   const std::string values = text_of_values(build, look), palettes = text_of_palettes(look);
   if (values.empty() && palettes.empty()) return {};
-  return fmt::format("{}: {} label image{} {} looked at: {}{}{}", place_of_source(build), look.images,
-                     look.images == 1 ? "" : "s", look.images == 1 ? "was" : "were", palettes,
-                     palettes.empty() || values.empty() ? "" : "; ", values);
+  return fmt::format("{}: {} label image{} {} checked: {}{}{}", place_of_source(build), look.images, look.images == 1 ? "" : "s",
+                     look.images == 1 ? "was" : "were", palettes, palettes.empty() || values.empty() ? "" : "; ", values);
 }
 
 }  // namespace millrace

@@ -15,7 +15,7 @@ namespace {
 std::string fault_of(const GraphBuild& build, std::uint64_t index) {
   Sample sample;
   const std::string fault = build.data().read_sample(index, sample);
-  return fault.empty() ? fmt::format("'{}' is there now", sample.place()) : fault;
+  return fault.empty() ? fmt::format("'{}' exists now", sample.place()) : fault;
 }
 
 }  // namespace
@@ -40,9 +40,8 @@ void require_files(const GraphBuild& build) {
   if (missing <= budget->bad_sample_budget()) return;
   const std::string key = fmt::format("{}.{}.bad_sample_budget", build.plan().name, build.data().batcher->name);
   fail(ErrorKind::data,
-       "{}: {} of the {} files cannot be read, more than the {} bad samples that an epoch may have; the first: {}. Put them "
-       "there, "
-       "take them out of the list, or allow as many: --set {}={}",
+       "{}: {} of the {} files cannot be read, more than the {} bad samples that an epoch may have; the first: {}. Restore them, "
+       "remove them from the list, or allow as many: --set {}={}",
        place_of_source(build), missing, order.listed(), budget->bad_sample_budget(), fault_of(build, first), key, missing);
 }
 

@@ -195,7 +195,7 @@ std::string warning_of_equal_images(const GraphBuild& build) {
   }
   if (alike < 2) return {};
   return fmt::format(
-      "{}: {} files were looked at, and all hold the same image, such as '{}' and '{}': nothing can be learned of it",
+      "{}: {} files were checked, and all hold the same image, such as '{}' and '{}': nothing can be learned from it",
       place_of_source(build), alike, line_text(first.place()), line_text(next.place()));
 }
 

@@ -101,8 +101,8 @@ std::string warning_of_single_places(const GraphBuild& training, const Network& 
   }
   if (first == nullptr) return {};
   return fmt::format(
-      "{}: images of {} x {} are too small for network '{}': from layer '{}' on its maps are 1 x 1, and it looks at little but "
-      "the padding around them. It needs images of at least {} x {}; `size` of decode_image makes them larger",
+      "{}: images of {} x {} are too small for network '{}': from layer '{}' on its maps are 1 x 1, and its kernels cover little "
+      "but the padding around them. It needs images of at least {} x {}; `size` of decode_image makes them larger",
       place_of(*sizing, training.plan()), network.input.height, network.input.width, network.name, first->name, least, least);
 }
 
@@ -113,8 +113,8 @@ std::string warning_of_window(const GraphBuild& build, const ImageShape& window)
   const double seen = static_cast<double>(window.height) * window.width / (static_cast<double>(image.height) * image.width);
   if (seen >= 0.5) return {};
   return fmt::format(
-      "{}: images of {} x {} arrive, and the network takes {} x {} out of their middle, {:.0f} % of them: make them smaller, "
-      "as decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
+      "{}: images of {} x {} arrive, but the network takes {} x {} from their middle, {:.0f} % of them: make them smaller, as "
+      "decode_image does with size = [{}, {}] and fit = \"exact\" or short_side and crop",
       place_of(*sizing, build.plan()), image.height, image.width, window.height, window.width, 100 * seen, window.height,
       window.width);
 }
@@ -129,8 +129,8 @@ std::string warning_of_small_middle(const GraphBuild& build) {
     const double seen = height * width / (shorter * shorter);  // at most: the image is longer in the other direction
     if (shorter <= 0 || seen >= 0.5) continue;
     return fmt::format(
-        "{}: images are made {:g} pixels high or wide and {:g} x {:g} are cut out of their middle, so that the network sees at "
-        "most {:.2g} % of each: things have another size than in training; a short_side of {:.0f} is usual for this size",
+        "{}: images are made {:g} pixels high or wide and {:g} x {:g} are cut from their middle, so the network sees at most "
+        "{:.2g} % of each: things have another size than in training; a short_side of {:.0f} is usual for this size",
         place_of(stage, build.plan()), shorter, height, width, 100 * seen, kUsualMargin * std::max(height, width));
   }
   return {};
@@ -164,7 +164,7 @@ std::string warning_of_seen_part(const GraphBuild& build, const ImageShape& wind
   }
   if (seen.empty() || *std::ranges::max_element(seen) >= 0.5) return {};
   return fmt::format(
-      "{}: the network sees {:.2g} % of the first image, and less than half of each that was looked at: make them smaller before "
+      "{}: the network sees {:.2g} % of the first image, and less than half of each that was checked: make them smaller before "
       "`crop`, as decode_image does with short_side, or with size and fit = \"exact\"",
       place_of(*sizing, build.plan()), 100 * seen.front());
 }
@@ -177,8 +177,8 @@ std::string warning_of_other_size(const GraphBuild& training, const GraphBuild& 
       const auto found = first_other_size(trained, here);
       if (!found) continue;
       return fmt::format(
-          "{}: {} is {:g} here and {:g} in [{}.{}], so that things have another size than the network has learned: say the same "
-          "in both, unless it is meant",
+          "{}: {} is {:g} here and {:g} in [{}.{}], so things have another size than the network has learned: set the same in "
+          "both, unless it is intended",
           place_of(here, other.plan()), found->key, found->of_other, found->of_trained, training.plan().name, trained.name);
     }
   }
@@ -193,8 +193,8 @@ std::string warning_of_random_validation(const GraphBuild& training, const Graph
     for (std::size_t t = 0; t < training.stages().size(); ++t) {
       if (training.plan().stages[t].type != here.type || !is_transform(training, t, true)) continue;
       return fmt::format(
-          "{}: it changes images at random, as in training, so that figures differ from pass to pass, and are lower: take "
-          "'{}' out of the flow of [{}]",
+          "{}: it changes images at random, as in training, so figures differ from pass to pass, and are lower: remove '{}' from "
+          "the flow of [{}]",
           place_of(here, other.plan()), here.name, other.plan().name);
     }
   }

@@ -24,6 +24,8 @@ constexpr std::array kKnown = {
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // A layer for which a backend may have its own operation.
     KnownName{"framework/network/fusion.cpp", "softmax"},
+    // Its results are scores already.
+    KnownName{"framework/predict/predictor.cpp", "softmax"},
     // A key of recipes: the batch size.
     KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},

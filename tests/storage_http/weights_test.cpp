@@ -80,7 +80,7 @@ TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
 TEST_F(WeightsByUrl, ThatAreNotThereOrAreNoneAreNotKept) {
   const Outcome missing = check("nothing.pth");
   EXPECT_EQ(missing.code, 3);
-  EXPECT_SAYS(missing.err, "HTTP 404 (there is no such file)");
+  EXPECT_SAYS(missing.err, "HTTP 404 (no such file)");
   put(folder_.path() / "page.pth", "<html>log in first</html>");
   const Outcome page = check("page.pth");
   EXPECT_EQ(page.code, 3);
@@ -99,8 +99,23 @@ TEST_F(WeightsByUrl, AreFetchedByOneOfSeveralProcesses) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(server_->requests(), before + 1);
+  EXPECT_EQ(server_->requests(), before + 2) << "for the size and for the file";
   EXPECT_EQ(cached(), 1);
+}
+
+TEST_F(WeightsByUrl, AreTakenByTheWordOfANetworksFile) {
+  const fs::path network = folder_.path() / "named.toml";
+  put(network, read_file(pipeline("networks/quickstart.toml")) + "\n[published.lab]\nurl = \"" + *server_ / named_ + "\"\n");
+  const std::vector<std::string> words = {"--check", "--set", "network.use=" + network.string(), "--set", "network.weights=lab"};
+  const Outcome first = run(words);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_SAYS(first.err, "fetching the weights '" + *server_ / named_ + "', ");
+  EXPECT_SAYS(first.err, " MiB, once, into '" + (folder_.path() / "cache/weights").string());
+  EXPECT_EQ(cached(), 1);
+  server_.reset();
+  const Outcome second = run(words);
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.err.find("fetching"), std::string::npos) << second.err;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Makes a page of what the programs say when something is wrong, from the calls that say it.
+"""Makes a page of the programs' error messages and warnings, from the calls that print them.
 
     messages.py ROOT OUT.md
 
@@ -49,7 +49,7 @@ class Calls:
         self.previous = token
 
     def kind(self):
-        """What a literal here says, or nothing."""
+        """The kind of a literal here, or None."""
         for name, kind in reversed(self.open):
             if name == "fail":
                 return kind
@@ -103,7 +103,7 @@ def collect(root):
 
 
 def page(found):
-    lines = ["# Messages", "", "What the programs say when something is wrong, by what ends or is doubted. An ellipsis stands for what a "
+    lines = ["# Messages", "", "Error messages and warnings, by their effect. An ellipsis stands for what a "
              "message names. Search here for the words that you see; [when it goes wrong](../guide/when-it-goes-wrong.md) goes from "
              "symptoms to causes.", ""]
     for kind, title in KINDS.items():

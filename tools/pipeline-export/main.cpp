@@ -8,6 +8,8 @@
 #include <fstream>
 #include <optional>
 
+#include "base/secrets.h"
+#include "base/shell.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "millrace/error.h"
@@ -44,11 +46,18 @@ class WorkFolder {
     fs::remove_all(path_, ignored);
   }
   fs::path file() const { return path_ / "model.onnx"; }
+  fs::path plain() const { return path_ / "plain.onnx"; }
   fs::path proof() const { return path_ / "proof"; }
 
  private:
   const fs::path path_;
 };
+
+void write_bytes(const fs::path& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", path.string());
+}
 
 void put(const fs::path& from, const fs::path& to) {
   std::error_code error;
@@ -73,19 +82,22 @@ int export_model(const Options& options) {
   if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
   const Model model = read_model(from, registry);
   const OnnxFile written = onnx_file(model, options.file, registry);
+  if (written.unpools) print_to_stderr("note: TensorRT and OpenVINO have no MaxUnpool, which this network needs\n");
   const WorkFolder work(onnx);
-  {
-    std::ofstream file(work.file(), std::ios::binary);
-    file << written.bytes;
-    if (!file.flush()) fail(ErrorKind::storage, "cannot write '{}': the disk may be full", work.file().string());
+  write_bytes(work.file(), written.bytes);
+  if (options.file.gives_results && !options.file.unproven) {
+    OnnxOptions plain = options.file;
+    plain.gives_results = false;
+    write_bytes(work.plain(), onnx_file(model, plain, registry).bytes);
   }
   if (!options.file.unproven) {
     const std::optional<std::string> text = prove(model, options.file,
                                                   {.python = options.python,
                                                    .overrides = options.sets,
                                                    .onnx = work.file().string(),
+                                                   .plain = options.file.gives_results ? work.plain().string() : "",
+                                                   .written = &written,
                                                    .folder = work.proof().string(),
-                                                   .unpools = written.unpools,
                                                    .stop_signal = &stop_signal},
                                                   registry);
     if (!text) {
@@ -114,13 +126,16 @@ int main(int count, char** words) {
         "to FILE.onnx has a dozen samples and a script to repeat the comparison.");
     arguments.option("--onnx", "FILE.onnx", "the file to write", options.onnx)
         .flag("--preparation", "the file takes uint8 images, channels last, and normalises them", options.file.takes_images)
-        .flag("--results", "the file returns class probabilities, or each pixel's class", options.file.gives_results)
+        .flag("--results", "the file returns probabilities, each pixel's class, or the restored image",
+              options.file.gives_results)
+        .flag("--dynamic", "the file takes images of any size that the network can process", options.file.has_free_size)
         .option("--output", "LAYER", "this layer's output instead of the network's, as an embedding", options.file.layer)
         .option("--python", "PROGRAM", "Python with onnxruntime, openvino or opencv-python (python3)", options.python)
-        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as validate.read.path", options.sets)
+        .repeated("--set", "KEY=VALUE", "set a key of the run's pipeline for the comparison, such as validate.read.path",
+                  options.sets)
         .flag("--unproven", "write the file without a comparison, and mark it", options.file.unproven)
         .option("--prove", "FILE.onnx", "repeat a file's comparison with the samples of its proof", options.prove);
-    arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--set", "--unproven"})
+    arguments.exclude({"--prove"}, {"--onnx", "--preparation", "--results", "--output", "--dynamic", "--set", "--unproven"})
         .exclude({"--output"}, {"--results"})
         .exclude({"--unproven"}, {"--python"});
     if (!arguments.read(count, words, options.rest)) return 0;
@@ -130,6 +145,7 @@ int main(int count, char** words) {
       return 0;
     }
     if (options.onnx.empty()) fail(ErrorKind::usage, "--onnx FILE.onnx names the file to write");
+    options.file.command = without_secrets(shell_text({words, words + count}));
     return export_model(options);
   });
 }

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -98,8 +99,8 @@ TEST(OnnxFile, EveryLayerHasAForm) {
 
 TEST(OnnxFile, EveryNetworkIsWhole) {
   const Registry registry = registry_with_layers();
-  for (const char* name : {"resnet18", "googlenet", "mobilenet_v3_small", "shufflenet_v2_x1_0", "convnext_tiny", "segnet_basic", "unet",
-                           "densenet121", "espcn"}) {
+  for (const char* name : {"resnet18", "googlenet", "mobilenet_v3_small", "shufflenet_v2_x1_0", "convnext_tiny", "segnet_basic",
+                           "unet", "densenet121", "espcn"}) {
     SCOPED_TRACE(name);
     const Model model = model_of(zoo_network(name, registry));
     const onnx::Model file = parsed(onnx_file(model, {}, registry));
@@ -123,6 +124,111 @@ TEST(OnnxFile, TakesImagesAndGivesProbabilities) {
   EXPECT_EQ(input.type().tensor_type().shape().dim(3).dim_value(), 3);
   EXPECT_EQ(output.name(), "probabilities");
   EXPECT_EQ(file.graph().node(file.graph().node_size() - 1).op_type(), "Softmax");
+}
+
+Model sized_model(const std::string& name, const Registry& registry, const char* output = "classes") {
+  Model model = model_of(zoo_network(name, registry), output);
+  Diagnostics errors;
+  model.recipe.document = *read_document(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", {}, errors);
+  return model;
+}
+
+// Layers that halve the map leave sizes from step to step; a file of free size has names for its extents.
+TEST(OnnxFile, TakesTheSizesThatItsNetworkCanProcess) {
+  const Registry registry = registry_with_layers();
+  OnnxOptions options;
+  options.has_free_size = true;
+  for (const auto& [name, step] : std::map<std::string, std::int64_t>{{"resnet18", 1},
+                                                                      {"shufflenet_v2_x1_0", 1},
+                                                                      {"efficientnet_b0", 1},
+                                                                      {"dncnn", 1},
+                                                                      {"unet", 8},
+                                                                      {"fcn_resnet50", 8},
+                                                                      {"convnext_tiny", 1}}) {
+    SCOPED_TRACE(name);
+    const Model model = sized_model(name, registry);
+    const OnnxFile written = onnx_file(model, options, registry);
+    ASSERT_TRUE(written.free_size);
+    EXPECT_EQ(written.free_size->step, step);
+    const onnx::Model file = parsed(written);
+    expect_whole(file.graph());
+    const onnx::TensorShape &in = file.graph().input(0).type().tensor_type().shape(),
+                            &out = file.graph().output(0).type().tensor_type().shape();
+    EXPECT_EQ(in.dim(2).dim_param(), "height");
+    EXPECT_EQ(in.dim(3).dim_param(), "width");
+    const bool is_map = out.dim_size() == 4;
+    EXPECT_EQ(is_map ? out.dim(3).dim_param() : "", is_map ? "width" : "");
+  }
+}
+
+TEST(OnnxFile, NamesTheLayerThatNeedsOneSize) {
+  const Registry registry = registry_with_layers();
+  OnnxOptions options;
+  options.has_free_size = true;
+  const auto refusal = [&](const Model& model) {
+    return testkit::error_of([&] { onnx_file(model, options, registry); }).message();
+  };
+  const std::string lenet = refusal(sized_model("lenet5", registry)), alexnet = refusal(sized_model("alexnet", registry));
+  EXPECT_TRUE(lenet.starts_with("--dynamic: the network 'lenet5' takes images of one size, 28 x 28: layer '")) << lenet;
+  EXPECT_NE(lenet.find("(linear) differs for images of "), std::string::npos) << lenet;
+  EXPECT_NE(alexnet.find("layer 'classifier.1' (linear) differs"), std::string::npos) << alexnet;
+  const std::string deeplab = refusal(sized_model("deeplabv3_resnet50", registry));
+  EXPECT_NE(deeplab.find("layer 'classifier.0.convs.4' (upsample) differs"), std::string::npos) << deeplab;
+  options.layer = "features.12";  // before it, the network has no fixed size
+  EXPECT_TRUE(onnx_file(sized_model("alexnet", registry), options, registry).free_size);
+}
+
+// What --results makes follows the run's loss.
+TEST(OnnxFile, GivesWhatTheTaskMeans) {
+  Registry registry = registry_with_layers();
+  load_plugin(registry, MILLRACE_PLUGINS "/losses.so");
+  OnnxOptions options;
+  options.gives_results = options.takes_images = true;
+  struct Case {
+    const char *network, *output, *loss, *name, *op;
+    onnx::Tensor::Type type;
+  };
+  for (const Case& each : {Case{"quickstart", "numbers", "binary_cross_entropy", "probabilities", "Sigmoid", onnx::Tensor::FLOAT},
+                           Case{"quickstart", "numbers", "mean_squared_error", "numbers", "Identity", onnx::Tensor::FLOAT},
+                           Case{"quickstart", "classes", "cross_entropy", "probabilities", "Softmax", onnx::Tensor::FLOAT},
+                           Case{"unet", "map", "dice", "labels", "ArgMax", onnx::Tensor::INT64},
+                           Case{"dncnn", "image", "mean_squared_error", "restored", "Cast", onnx::Tensor::UINT8}}) {
+    SCOPED_TRACE(each.loss);
+    Model model =
+        model_of(zoo_network(each.network, registry, each.network == std::string_view("dncnn") ? "channels=3" : ""), each.output);
+    model.recipe.loss = each.loss;
+    const onnx::Model file = parsed(onnx_file(model, options, registry));
+    expect_whole(file.graph());
+    EXPECT_EQ(file.graph().output(0).name(), each.name);
+    EXPECT_EQ(file.graph().output(0).type().tensor_type().elem_type(), each.type);
+    EXPECT_EQ(file.graph().node(file.graph().node_size() - 1).op_type(), each.op);
+  }
+  EXPECT_EQ(testkit::error_of([&] { onnx_file(model_of(zoo_network("quickstart", registry), ""), options, registry); }).kind(),
+            ErrorKind::usage);
+}
+
+TEST(OnnxFile, SaysWhatItIs) {
+  const Registry registry = registry_with_layers();
+  Model model = model_of(zoo_network("quickstart", registry), "numbers");
+  model.weights_sha256 = "ab12";
+  model.data = R"({"train.read":{"samples":3}})";
+  Value sink;
+  sink.set("columns", Value(Array{Value("weight (kg)"), Value("the baker's age")}));
+  model.recipe.sinks.set("write_features", std::move(sink));
+  OnnxOptions options;
+  options.command = "pipeline-export runs/x --onnx x.onnx";
+  std::map<std::string, std::string> said;
+  const onnx::Model file = parsed(onnx_file(model, options, registry));
+  for (const onnx::Property& each : file.metadata_props()) said[each.key()] = each.value();
+  EXPECT_EQ(said["names"], R"({0: 'weight (kg)', 1: 'the baker\'s age'})");
+  EXPECT_EQ(said["units"], "{0: 'kg', 1: ''}");
+  EXPECT_EQ(said["task"], "numbers");
+  EXPECT_EQ(said["imgsz"], "[32, 32]");
+  EXPECT_EQ(said["millrace.weights_sha256"], "ab12");
+  EXPECT_EQ(said["millrace.data"], model.data);
+  EXPECT_EQ(said["millrace.command"], options.command);
+  EXPECT_FALSE(said["millrace.version"].empty());
+  EXPECT_FALSE(said.contains("millrace.unproven"));
 }
 
 TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
@@ -188,7 +294,8 @@ TEST(OnnxFile, TransposedConvolutionsKeepTheirSize) {
   Diagnostics errors;
   const auto document = parse_toml(
       "input = { channels = 2, height = 4, width = 3, mean = [0.5, 0.5], deviation = [0.5, 0.5] }\n"
-      "layers = [{ op = \"transposed_conv\", out = 3, kernel = [3, 4], stride = [2, 3], padding = [1, 0, 0, 1], output_padding = 1 }]\n",
+      "layers = [{ op = \"transposed_conv\", out = 3, kernel = [3, 4], stride = [2, 3], padding = [1, 0, 0, 1], output_padding = "
+      "1 }]\n",
       "up.toml", errors);
   const auto network = build_network(*document, "up", {}, registry, errors);
   ASSERT_EQ(errors.text(), "");

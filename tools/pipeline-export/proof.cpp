@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include "config/plan.h"
 #include "files/file_sum.h"
 #include "millrace/error.h"
+#include "millrace/observer.h"
 #include "millrace/util/output_file.h"
 #include "run/runner.h"
 #include "send_samples.h"
@@ -84,7 +86,8 @@ class Verifier {
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == kNoRuntime) {
       fail(ErrorKind::usage,
-           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install one, "
+           "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install "
+           "one, "
            "name another one by --python, or export with --unproven",
            python_);
     }
@@ -110,21 +113,49 @@ class Verifier {
   int input_ = -1, output_ = -1;
 };
 
-Json facts_of(const Model& model, const OnnxOptions& options, bool unpools) {
+Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& file, const Registry& registry) {
   Json facts;
   facts["bound"] = kBound;
-  facts["unpools"] = unpools;
+  facts["unpools"] = file.unpools;
   facts["takes_images"] = options.takes_images;
   facts["output"] = options.layer.empty() ? model.recipe.output : "features";
-  facts["results"] = !options.gives_results ? "" : model.recipe.output == "map" ? "labels" : "probabilities";
+  const Results results = options.gives_results ? results_of(model, registry) : Results{};
+  facts["results"] = results.name;
+  facts["applies"] = results.applies;
+  facts["factor"] = results.factor;
+  facts["summand"] = results.summand;
   facts["mean"] = model.network->mean;
   facts["deviation"] = model.network->deviation;
+  if (file.free_size) {
+    const FreeSize& free = *file.free_size;
+    std::vector<std::int64_t> output(free.output.begin(), free.output.end());
+    if (results.name == "labels") output.erase(output.begin());
+    if (results.name == "restored") std::ranges::rotate(output, output.begin() + 1);
+    facts["free_size"] = {{"step", free.step}, {"image", {free.other.height, free.other.width}}, {"output", output}};
+  }
   return facts;
 }
 
-// The graph that validated the weights, which also sends what it computes, and writes nothing.
+// Keeps what the validation has measured.
+class FigureWatch final : public RunObserver {
+ public:
+  void epoch(const EpochEvent& event) override { keep(event.figures); }
+  void pass(const PassEvent& event) override { keep(event.figures); }
+  const Json& figures() const { return figures_; }  // after the run
+
+ private:
+  void keep(const std::vector<Figure>& figures) {
+    for (const Figure& figure : figures) {
+      if (!figure.is_detail) figures_[figure.name] = figure.value;
+    }
+  }
+
+  Json figures_ = Json::object();
+};
+
+// The graph that validated the weights, which also sends what it computes, and writes nothing. `samples`: a folder for files.
 Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::vector<std::string> overrides, int descriptor,
-                          const Registry& registry) {
+                          const std::string& samples, const Registry& registry) {
   const std::string file = (fs::path(model.run) / "pipeline.toml").string();
   LoadOptions load;
   load.other_weights = true;
@@ -144,12 +175,18 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   flow.emplace_back("send_samples");
   overrides.push_back(fmt::format("{}.flow=[\"{}\"]", name, fmt::join(flow, "\", \"")));
   overrides.push_back(fmt::format("{}.send_samples.descriptor={}", name, descriptor));
+  if (samples.find_first_of("\"\\$") == std::string::npos)  // what a text of the pipeline would replace
+    overrides.push_back(fmt::format("{}.send_samples.folder=\"{}\"", name, samples));
   if (!options.layer.empty()) overrides.push_back(fmt::format("{}.send_samples.layer=\"{}\"", name, options.layer));
   overrides.emplace_back("run.precision=\"fp32\"");
   overrides.emplace_back("run.folder=\"\"");
   overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
   Pipeline pipeline = load_pipeline(file, overrides, registry, load);
   pipeline.observers.clear();
+  pipeline.best.reset();  // these may name figures of stages that are left out
+  pipeline.stop.figure.reset();
+  pipeline.plateau.figure.reset();
+  pipeline.checkpoint.best.reset();
   return pipeline;
 }
 
@@ -177,7 +214,8 @@ void write_file(const fs::path& path, std::string_view text) {
 
 }  // namespace
 
-std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry) {
+std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request,
+                                 const Registry& registry) {
   if (model.run.empty()) {
     fail(ErrorKind::usage,
          "'{}' does not lie in the folder of its run, whose validation the exported file is compared with: name the folder, or "
@@ -186,15 +224,22 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   }
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
-  Json facts = facts_of(model, options, request.unpools);
-  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", facts.dump(), folder.string()});
+  Json facts = facts_of(model, options, *request.written, registry);
+  Json told = facts;
+  told["plain"] = request.plain;
+  Verifier verifier(request.python, {script.string(), request.onnx, "--stream", told.dump(), folder.string()});
   RunOptions run;
   run.graph = model.recipe.graph;
   run.weights = model.weights_file;
   run.hooks.stop_signal = request.stop_signal;
+  const auto watch = std::make_shared<FigureWatch>();
+  run.hooks.observer = watch;
+  const fs::path samples = folder / "samples";
+  fs::create_directory(samples);
   std::optional<Error> failure;
   try {
-    run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), registry), registry, run);
+    run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), samples.string(), registry),
+                       registry, run);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::run) throw;
     failure = error;
@@ -215,9 +260,10 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["sha256"] = sha256_of_file(request.onnx);
   facts["network"] = model.network->name;
   facts["classes"] = model.classes;
-  facts["weights_sha256"] = sha256_of_file(model.weights_file);
+  facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
+  if (!restores(model.recipe)) facts["figures"] = watch->figures();  // those of images without noise are not the run's
   write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
@@ -227,7 +273,8 @@ fs::path proof_of(const fs::path& onnx) { return fs::path(onnx).replace_extensio
 void require_proof_or_nothing(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(folder, error)) || is_proof(folder)) return;
-  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it", folder.string());
+  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it",
+       folder.string());
 }
 
 std::string repeat_proof(const std::string& onnx, const std::string& python) {

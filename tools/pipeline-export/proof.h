@@ -7,23 +7,25 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
 #include "onnx_file.h"
+#include "predict/model.h"
 
 namespace millrace {
 
 struct ProofRequest {
   std::string python = "python3";
-  std::vector<std::string> overrides;  // of the run's pipeline, as `--set` gives them
-  std::string onnx;                    // the file that is compared
-  std::string folder;                  // gets a dozen samples, the script and proof.json
-  bool unpools = false;                // see OnnxFile
+  std::vector<std::string> overrides;             // of the run's pipeline, as `--set` gives them
+  std::string onnx;                               // the file that is compared,
+  std::string plain;                              // the same network without its results, which is compared too; "": none
+  const OnnxFile* written = nullptr;              // and what is known of it
+  std::string folder;                             // gets a dozen samples, the script and proof.json
   const std::atomic<int>* stop_signal = nullptr;  // not 0: a signal that stops the comparison
 };
 
 // Runs the graph that validated the weights, in float32, and sends each batch to verify.py. Returns a line for people; nothing:
 // a signal stopped it. Throws Error(usage) if there is no runtime or no run, Error(data) if the results differ.
-std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request, const Registry& registry);
+std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request,
+                                 const Registry& registry);
 
 // The folder with the proof of an ONNX file: model.proof of model.onnx.
 std::filesystem::path proof_of(const std::filesystem::path& onnx);

@@ -5,15 +5,19 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
+#include "millrace/storage.h"
+#include "millrace/util/paths.h"
 
 namespace millrace {
 
 void SendSamples::describe(StageDescription<Params>& d) {
   d.name("send_samples").text("Sends images and outputs through a pipe.").input(payload::kPredictions).serial();
   d.params.add("layer", &Params::layer).text("layer of the outputs; default: the network's last");
+  d.params.add("folder", &Params::folder).text("folder for the files of the first samples; default: none are copied");
   d.params.add("descriptor", &Params::descriptor).range(0, 1 << 20).text("pipe, open for writing");
 }
 
@@ -48,6 +52,7 @@ void SendSamples::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     if (share.samples[i].counts) used.push_back(i);
   }
+  for (const std::uint32_t i : used) keep(share.samples[i]);
   const auto add = [&](const void* data, std::size_t bytes) {
     const auto* const begin = static_cast<const std::uint8_t*>(data);
     frame_.insert(frame_.end(), begin, begin + bytes);
@@ -67,6 +72,15 @@ void SendSamples::write(const Predictions& share) {
   const std::uint32_t end = 0;
   if (share.last) add(&end, sizeof end);
   send(frame_.data(), frame_.size());
+}
+
+void SendSamples::keep(const Predictions::Sample& sample) {
+  if (kept_ >= kKept || params_.folder.empty()) return;
+  const int number = kept_++;
+  if (!sample.member.empty() || url_scheme(sample.url) != "file") return;
+  const std::filesystem::path from = file_url_path(sample.url), folder = params_.folder;
+  std::error_code error;  // a copy that fails costs the receiver a look at the file, and nothing else
+  std::filesystem::copy_file(from, folder / fmt::format("{:02}-{}", number, from.filename().string()), error);
 }
 
 void SendSamples::send(const void* data, std::size_t bytes) const {

@@ -14,14 +14,16 @@ namespace millrace {
 //
 // The first line is JSON: {"image": [H, W, C], "output": [C, H, W]}. Frames follow, numbers with the lowest byte first: uint32 n,
 // int32 labels (n; -1: none), uint8 images (n, H, W, C), float32 outputs (n, output...). A frame with n = 0 ends the pass; a
-// stream without it is not whole.
+// stream without it is not whole. The files of the first dozen samples are copied to `folder`, "00-name.jpg" and so on, unless
+// they are members of shards or on a server.
 //
 // Ports: in, Predictions. Samples that could not be read are left out. Threading: writes on a thread of its own (PredictionLine).
 // Errors: Error(run) where the reader has gone.
 class SendSamples : public Stage {
  public:
+  static constexpr int kKept = 12;
   struct Params {
-    std::string layer;
+    std::string layer, folder;
     std::int64_t descriptor = -1;
   };
   static void describe(StageDescription<Params>& d);
@@ -34,11 +36,13 @@ class SendSamples : public Stage {
  private:
   void write(const Predictions& share);
   void send(const void* data, std::size_t bytes) const;
+  void keep(const Predictions::Sample& sample);
 
   const Params params_;
   const DataContext context_;
   LayerPort port_ = 0;
   bool has_begun_ = false;
+  int kept_ = 0;
   std::vector<std::uint8_t> frame_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

@@ -71,6 +71,8 @@ def main():
         print("verify.py: this is not the file that the proof is of: its SHA-256 differs", file=sys.stderr)
         return 1
     run, runtime = open_model(path, takes_images)
+    # At export, the same network without its results too: labels and grey levels hide small differences.
+    plain = open_model(facts["plain"], takes_images)[0] if streamed and facts.get("plain") else None
     mean, deviation = np.float32(facts["mean"]), np.float32(facts["deviation"])
     source = frames(sys.stdin.buffer) if streamed else [
         [np.load(os.path.join(folder, name + ".npy")) for name in ("labels", "images", "expected")]]
@@ -84,23 +86,32 @@ def main():
             ((np.float32(images) / 255 - mean) / deviation).transpose(0, 3, 1, 2))
         got = np.asarray(run(x))
         total += len(images)
-        if kept is None:
-            kept = (labels[:12], images[:12], expected[:12])
+        if kept is None or len(kept[0]) < 12:
+            new = (labels, images, expected)
+            kept = [np.concatenate((old, more))[:12] for old, more in zip(kept, new)] if kept else [more[:12] for more in new]
         scale = facts["bound"] * (1 + np.abs(expected).max())
-        if results == "probabilities":
+        wanted, limit = expected, scale
+        if facts.get("applies") == "softmax":
             wanted = np.exp(expected - expected.max(1, keepdims=True))
             wanted /= wanted.sum(1, keepdims=True)
-        else:
-            wanted = expected
+        elif facts.get("applies") == "sigmoid":
+            wanted = 1 / (1 + np.exp(-np.float64(expected)))
+        elif results == "restored":  # rounded grey levels: within the bound and half of a level
+            factor = np.float32(facts["factor"])
+            wanted = np.clip(expected.transpose(0, 2, 3, 1) * factor + np.float32(facts["summand"]), 0, 255)
+            limit = scale * factor.max()
         ordered = expected.shape[1] > 1 and facts["output"] in ("classes", "map")
-        if results != "labels":
-            if got.shape != wanted.shape:
-                print("verify.py: shapes differ:", got.shape, wanted.shape, file=sys.stderr)
+        compared = [(got, wanted, limit, 0.5 * (results == "restored"))] if results != "labels" else []
+        if plain:
+            compared.append((np.asarray(plain(x)), expected, scale, 0))
+        for values_there, values_here, most, rounding in compared:
+            if values_there.shape != values_here.shape:
+                print("verify.py: shapes differ:", values_there.shape, values_here.shape, file=sys.stderr)
                 return 1
-            far = np.abs(got - wanted)
-            largest, worst = max(largest, float(far.max())), max(worst, float(far.max() / scale))
-            finite &= bool(np.isfinite(got).all())
-            values, outside = values + far.size, outside + int((far > scale).sum())
+            far = np.maximum(np.abs(values_there - values_here) - rounding, 0)
+            largest, worst = max(largest, float(far.max())), max(worst, float(far.max() / most))
+            finite &= bool(np.isfinite(values_there).all())
+            values, outside = values + far.size, outside + int((far > most).sum())
         if ordered:  # the same first class wherever ours leads by more than twice the bound
             two = np.partition(expected, -2, axis=1)
             clear = two[:, -1] - two[:, -2] > 2 * scale
@@ -111,6 +122,15 @@ def main():
                 labelled += int((labels >= 0).sum())
                 right += int((ours == labels).sum())
                 right_here += int((theirs == labels).sum())
+    if facts.get("free_size") and kept is not None:  # at another size: the shape that Millrace infers
+        height, width = facts["free_size"]["image"]
+        x = images[:1].repeat(-(-height // images.shape[1]), 1).repeat(-(-width // images.shape[2]), 2)[:, :height, :width]
+        if not takes_images:
+            x = np.ascontiguousarray(((np.float32(x) / 255 - mean) / deviation).transpose(0, 3, 1, 2))
+        got = np.asarray(run(np.ascontiguousarray(x)))
+        if list(got.shape[1:]) != facts["free_size"]["output"] or not np.isfinite(got).all():
+            print("verify.py: another size makes", got.shape[1:], "and not", facts["free_size"]["output"], file=sys.stderr)
+            finite = False
     report = {"runtime": runtime, "samples": total, "largest": largest, "share_of_bound": worst, "other_first_class": differing,
               "outside_bound": outside,
               "equal": total > 0 and finite and outside <= allowed * values and clearly_other <= allowed * places}

@@ -26,7 +26,8 @@ std::string describe_optimizer(const OptimizerType& type);
 std::string describe_loss(const LossType& type);
 std::string describe_observer(const ObserverType& type);
 
-std::string describe_network(const Network& network);  // a table of layers
+std::string describe_network(const Network& network);   // a table of layers
+std::string describe_published(const Value& document);  // weights that a network's file names; "": none
 // Backend "cpu"'s plan for training steps and inference with batches of `batch` images.
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
 std::string list_parameters(const Network& network);  // one JSON object per line: name, kind, first values, shape

@@ -3,6 +3,8 @@
 #include "common/text_table.h"
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
+#include "network/published.h"
+#include "weight_files/fetched_weights.h"
 
 namespace millrace {
 
@@ -103,6 +105,20 @@ std::string totals(const Network& network) {
 }
 
 }  // namespace
+
+std::string describe_published(const Value& document) {
+  std::string text;
+  Diagnostics errors;
+  for (const PublishedWeights& each : published_weights(document, errors)) {
+    const std::string digits = each.sha256.empty() ? hash_in_name(each.url) : each.sha256;
+    text += fmt::format("weights = \"{}\": {}{}\n", each.name, each.url,
+                        digits.empty()        ? ", unchecked"
+                        : each.sha256.empty() ? fmt::format(", its SHA-256 begins with {}, as in its name", digits)
+                                              : fmt::format(", SHA-256 {}", digits));
+  }
+  errors.throw_if_any();
+  return text;
+}
 
 std::string describe_network(const Network& network) {
   TextTable table({">", "name", "op", "", "takes", "output", ">parameters", ">multiply-adds", ">activation bytes"});

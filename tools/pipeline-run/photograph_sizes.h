@@ -7,7 +7,7 @@
 
 #include "config/plan.h"
 #include "millrace/plugin.h"
-#include "recipe/inference_recipe.h"
+#include "predict/model.h"
 
 namespace millrace {
 
@@ -23,12 +23,6 @@ struct SizeGroup {
 // Opens each image that the pipeline's graph `predict` reads. Unreadable images are in the first group: the run reports them.
 // Throws Error(data) if no image is readable.
 std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& registry);
-
-// The network's file and variables for another input size.
-struct SizedNetwork {
-  Value document, variables;
-};
-SizedNetwork at_size(const InferenceRecipe& recipe, const ImageShape& shape);
 
 // Throws Error(usage) if the network cannot process the images: its parameters change with this size, its layers do not fit, or
 // its output has the wrong size. `images`: of that size.

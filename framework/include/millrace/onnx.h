@@ -24,18 +24,21 @@ struct Layer;
 struct OnnxAttribute {
   std::string name;
   std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>> value;
+  bool operator==(const OnnxAttribute&) const = default;
 };
 
 struct OnnxNode {
   std::string op;
   std::vector<std::string> inputs, outputs;  // names of values; an input of "" is one that is left out
   std::vector<OnnxAttribute> attributes;
+  bool operator==(const OnnxNode&) const = default;
 };
 
 struct OnnxConstant {
   std::string name;
   std::vector<std::int64_t> shape;
   std::variant<std::vector<float>, std::vector<std::int64_t>> values;
+  bool operator==(const OnnxConstant&) const = default;
 };
 
 // A parameter of the network as a constant of the file, perhaps in another shape of as many elements.
@@ -43,12 +46,15 @@ struct OnnxParameter {
   std::string name;
   int parameter = 0;  // index into Network::parameters
   std::vector<std::int64_t> shape;
+  bool operator==(const OnnxParameter&) const = default;
 };
 
 struct OnnxGraph {
   std::vector<OnnxNode> nodes;  // each stands after the nodes whose outputs it takes
   std::vector<OnnxConstant> constants;
   std::vector<OnnxParameter> parameters;
+  // Height and width are free. `pipeline-export` refuses a layer whose nodes differ at another size.
+  bool has_free_size = false;
 };
 
 // Appends the nodes of one layer to a graph. Names that it returns are unique in the graph. One thread.
@@ -62,6 +68,7 @@ class OnnxLayer {
   int inputs() const { return static_cast<int>(inputs_.size()); }
   const Shape& input_shape(int index = 0) const;  // of one sample, (C, H, W) or (C)
   const Shape& output_shape(int port = 0) const;
+  bool has_free_size() const { return graph_.has_free_size; }  // then those are the extents for one size among several
 
   const std::string& input(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
   // In the order of LayerPlan::parameters. `shape`: another one of as many elements; {}: the parameter's own.

@@ -96,8 +96,8 @@ std::string GuardedMemory::damage() const {
     if (i == 0 && !intact(0, offsets_[0])) return fmt::format("writes in front of the {}", parts_[i].name);
     if (!intact(end_of(i), behind)) return fmt::format("writes after the {}", parts_[i].name);
   }
-  if (take_writes(data_ - kMargin, kMargin)) return "writes far in front of all that it was given";
-  if (take_writes(behind_, kMargin)) return "writes far behind all that it was given";
+  if (take_writes(data_ - kMargin, kMargin)) return "writes far before its memory";
+  if (take_writes(behind_, kMargin)) return "writes far behind its memory";
   return {};
 }
 
@@ -253,7 +253,7 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   }
   dnnl::primitive primitive;
   if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
-    return fmt::format("it {} as it is made", fault);
+    return fmt::format("it {} when created", fault);
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
@@ -358,8 +358,8 @@ std::string key_of(const WindowSum& sum, const Base& desc) {
 
 }  // namespace
 
-std::string verdicts_depend_on() {
-  return fmt::format("{} oneDNN {} {} isa {:x}", describe_processor().name, onednn_version(), dnnl::version()->hash,
+std::string kernel_versions() {
+  return fmt::format("oneDNN {} {} isa {:x}", onednn_version(), dnnl::version()->hash,
                      static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
 }
 
@@ -370,11 +370,11 @@ TrialOperand trial_operand(const memory::desc& desc) {
 
 Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {
   Pick not_wrong;
-  if (verdicts_) {
+  if (choices_) {
     not_wrong = [&](const Base& desc) {
       const WindowSum exact = as_chosen(sum, desc);
       const std::string key = key_of(exact, desc);
-      const auto fault = verdicts_->find(key);
+      const auto fault = choices_->find(key);
       if (!fault || fault->empty()) return true;
       pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
       return false;
@@ -382,7 +382,7 @@ Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum)
   }
   Base described;
   const std::string fault = library_fault([&] { described = cpu::describe(engine, sum, not_wrong); });
-  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} as it looks for a kernel: {}", onednn_version(), fault, to_text(sum));
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} while choosing a kernel: {}", onednn_version(), fault, to_text(sum));
   return described;
 }
 
@@ -394,12 +394,12 @@ Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& s
 }
 
 bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
-  if (!verdicts_) return true;
+  if (!choices_) return true;
   const WindowSum exact = as_chosen(sum, chosen);
   if (std::string_view(chosen.impl_info_str()).starts_with("ref") && multiply_adds(shape_of(exact)) > kMaxOfReference)
     return true;
   try {
-    return verdicts_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
+    return choices_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
   } catch (const std::bad_alloc&) {  // the network's own memory is planned and reported later
     return true;
   }
@@ -407,11 +407,11 @@ bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
 
 bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
                                const std::function<void(const TrialMemory&)>& kernel) const {
-  if (!verdicts_) return true;
+  if (!choices_) return true;
   const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
   Fault fault;
   try {
-    fault = verdicts_->find_or(key, [&] { return find_fault(trial, *memory_, kernel); });
+    fault = choices_->find_or(key, [&] { return find_fault(trial, *memory_, kernel); });
   } catch (const std::bad_alloc&) {
     return true;
   }
@@ -420,14 +420,14 @@ bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
 }
 
 void PrimitiveChecks::require_right_copies(const memory::desc& one, const memory::desc& other) const {
-  if (!verdicts_ || one == other) return;
+  if (!choices_ || one == other) return;
   for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
     const std::string name =
         fmt::format("copy of {} from {} to {}", fmt::join(dims_of(from), "x"), layout_text(from), layout_text(to));
     const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
     Fault fault;
     try {
-      fault = verdicts_->find_or(key, [&] { return check_copy(first_part(from), first_part(to), *memory_); });
+      fault = choices_->find_or(key, [&] { return check_copy(first_part(from), first_part(to), *memory_); });
     } catch (const std::bad_alloc&) {
       return;
     } catch (const dnnl::error&) {  // a part of it cannot be described
@@ -438,7 +438,7 @@ void PrimitiveChecks::require_right_copies(const memory::desc& one, const memory
 }
 
 void PrimitiveChecks::pass_over(const std::string& key, const std::string& name, const Fault& fault) const {
-  verdicts_->warn_once(key, fmt::format("passed over, since it computes wrongly on this processor: {}: {}", name, fault), warn_);
+  choices_->warn_once(key, fmt::format("passed over, since it computes wrongly on this processor: {}: {}", name, fault), warn_);
 }
 
 }  // namespace millrace::cpu

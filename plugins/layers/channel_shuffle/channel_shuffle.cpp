@@ -35,6 +35,12 @@ class ChannelShuffle final : public PortableLayer {
   void backward(Pass& pass) const override { pass.gather(shuffle(together(pass), groups_), {pass.d_out()}, pass.d_in()); }
   void write_onnx(OnnxLayer& onnx) const override {
     const Shape& shape = onnx.input_shape();
+    if (onnx.has_free_size() && shape.rank() == 3) {
+      const std::string rows = onnx.add("Reshape", {onnx.input(), onnx.integers({0, groups_, shape[0] / groups_, -1})});
+      const std::string turned = onnx.add("Transpose", {rows}, {{"perm", std::vector<std::int64_t>{0, 2, 1, 3}}});
+      onnx.output(onnx.add("Reshape", {turned, onnx.add("Shape", {onnx.input()})}));
+      return;
+    }
     std::vector<std::int64_t> dealt = {-1, groups_, shape[0] / groups_}, whole = {-1, shape[0]}, order = {0, 2, 1};
     for (int axis = 1; axis < shape.rank(); ++axis) {
       dealt.push_back(shape[axis]);

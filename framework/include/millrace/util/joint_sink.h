@@ -23,6 +23,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/group.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/paths.h"
 #include "millrace/util/wire.h"
 
 namespace millrace {
@@ -87,10 +88,11 @@ class JointSink {
   std::string folder_of_first(const StageSite& site, std::string_view key, const std::string& folder,
                               std::string_view file) const {
     if (!is_first()) return {};
-    const bool is_absolute = std::filesystem::path(folder).is_absolute();
+    const bool is_absolute = std::filesystem::path(local_path(key, folder)).is_absolute();
     if (is_absolute || site.run == nullptr || !site.run->output_folder().empty()) return output_folder(site, key, folder, file);
-    site.run->warn(fmt::format("{}: it writes nothing, as the run has no folder: set run.folder, or give `{}` a path from '/'",
-                               site.place(), key));
+    site.run->warn(fmt::format(
+        "{}: it writes nothing, since the run has no folder: set run.folder, or give `{}` a path that begins with '/'",
+        site.place(), key));
     return {};
   }
 

@@ -206,7 +206,7 @@ void NormaliseMaxPool<T>::accesses(Visitor& v) const {
 // ---- Backward ----
 
 // The source of the sign or value of pre.
-enum class Tells : std::uint8_t {
+enum class SignSource : std::uint8_t {
   x,     // pre is computed from it
   map,   // after an addition: y for ReLU, the residual for GELU
   bits,  // after an addition: `positive` for ReLU
@@ -214,14 +214,14 @@ enum class Tells : std::uint8_t {
 struct Nothing {};
 
 // kPooled: dy is gathered after a max pooling.
-template <class T, Activation kActivation, Tells kTells, bool kPooled = false>
+template <class T, Activation kActivation, SignSource kSignSource, bool kPooled = false>
 struct NormaliseBackwardSumsColumn {
   using Element = NormaliseBackwardSums<T>;
-  using Told =
-      std::conditional_t<kTells == Tells::map, Pack<T>, std::conditional_t<kTells == Tells::bits, std::uint8_t, Nothing>>;
+  using Signs = std::conditional_t<kSignSource == SignSource::map, Pack<T>,
+                                   std::conditional_t<kSignSource == SignSource::bits, std::uint8_t, Nothing>>;
   struct Packs {
     Pack<T> x, dy;
-    Told told;
+    Signs signs;
   };
   static constexpr int kAhead = rows_ahead<T>(kPooled ? 2 : 4), kBlocks = 2;
   const Element& element;
@@ -238,8 +238,9 @@ struct NormaliseBackwardSumsColumn {
       packs.dy = element.pooled.of_pixel(row, pack);
     else
       packs.dy = fetch(element.dy + at);
-    if constexpr (kTells == Tells::map) packs.told = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
-    if constexpr (kTells == Tells::bits) packs.told = fetch(element.positive + at / kPack);
+    if constexpr (kSignSource == SignSource::map)
+      packs.signs = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
+    if constexpr (kSignSource == SignSource::bits) packs.signs = fetch(element.positive + at / kPack);
     return packs;
   }
   MILLRACE_HD void use(std::int64_t row, const Packs& packs, float (&sums)[2][kPack]) const {
@@ -247,7 +248,7 @@ struct NormaliseBackwardSumsColumn {
     unpack(packs.x, x);
     unpack(packs.dy, g);
     channels.centre(x);
-    slope(packs.told, x, g);
+    slope(packs.signs, x, g);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
       sums[0][k] += g[k];
       sums[1][k] += g[k] * x[k];
@@ -257,16 +258,16 @@ struct NormaliseBackwardSumsColumn {
 
  private:
   // g *= activation'(pre)
-  MILLRACE_HD void slope(const Told& told, const float (&centred)[kPack], float (&g)[kPack]) const {
-    if constexpr (kTells == Tells::bits) {
-      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] *= (told >> k & 1) != 0 ? 1.0F : 0.0F;
+  MILLRACE_HD void slope(const Signs& signs, const float (&centred)[kPack], float (&g)[kPack]) const {
+    if constexpr (kSignSource == SignSource::bits) {
+      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] *= (signs >> k & 1) != 0 ? 1.0F : 0.0F;
     } else {
       float before[kPack];
-      if constexpr (kTells == Tells::map && kActivation == Activation::relu) {
-        unpack(told, before);
+      if constexpr (kSignSource == SignSource::map && kActivation == Activation::relu) {
+        unpack(signs, before);
       } else {
         channels.scale(centred, before);
-        if constexpr (kTells == Tells::map) add_pack(told, before);
+        if constexpr (kSignSource == SignSource::map) add_pack(signs, before);
       }
       multiply_by_slope(kActivation, before, g);
     }
@@ -277,16 +278,16 @@ template <class Use>
 auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
     constexpr Activation kKind = kind.value;
-    if constexpr (kKind == Activation::none) {  // nothing has to be told
-      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x>>());
+    if constexpr (kKind == Activation::none) {  // no signs are needed
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, SignSource::x>>());
     } else {
       if constexpr (kKind == Activation::relu) {
-        if (pooled) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, true>>());
-        if (positive != nullptr) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::bits>>());
+        if (pooled) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, SignSource::x, true>>());
+        if (positive != nullptr) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, SignSource::bits>>());
       }
       if ((kKind == Activation::relu ? y : residual) == nullptr)
-        return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x>>());
-      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::map>>());
+        return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, SignSource::x>>());
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, SignSource::map>>());
     }
   });
 }

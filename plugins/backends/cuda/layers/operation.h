@@ -11,7 +11,7 @@
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"
-#include "runtime/trace.h"
+#include "runtime/device_meter.h"
 
 namespace millrace::cuda {
 
@@ -26,7 +26,7 @@ struct CompileContext {
   std::size_t ticket_bytes = 0;          // size needed by sums: planned by operations
   std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run sequentially
   bool rehearsal = false;                // changes nothing that outlives a pass: keeps running statistics
-  StepTrace* layers = nullptr;           // receives a span for each layer of a pass; null: disabled
+  DeviceMeter* layers = nullptr;         // receives a span for each layer of a pass; null: disabled
 
   CompileContext with(const Network& other) const {
     return {other, options, parameters, machine, shortcuts, scalars, ticket_bytes, tickets, false, layers};

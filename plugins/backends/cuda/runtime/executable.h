@@ -63,7 +63,7 @@ class Executable {
 
  private:
   void plan_input();
-  StepTrace* trace() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
+  DeviceMeter* meter() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
   std::vector<ArenaTensor> tensors() const;
 
   CompileContext& compile_context_;
