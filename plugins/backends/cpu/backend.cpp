@@ -9,7 +9,7 @@
 #include "device_info.h"
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
-#include "planner.h"
+#include "map_spec.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {

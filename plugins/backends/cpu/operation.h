@@ -9,9 +9,9 @@
 #include <string>
 
 #include "kernels/kernels.h"
+#include "map_spec.h"
 #include "millrace/backend/planned_operation.h"
 #include "parameter_store.h"
-#include "planner.h"
 #include "primitive_checks.h"
 
 namespace millrace::cpu {
@@ -24,7 +24,7 @@ struct CompileContext {
   ParameterStore& parameters;
   dnnl::engine engine;
   dnnl::stream stream;
-  PrimitiveChecks checks = {};      // default-constructed: nothing is checked
+  PrimitiveChecks checks = {};  // default-constructed: nothing is checked
   // Executables end with a backward to the gradient by this value. REQUIRES: a network without trained parameters.
   std::optional<LayerPort> by = {};
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution

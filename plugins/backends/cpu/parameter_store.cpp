@@ -6,8 +6,8 @@
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
+#include "map_spec.h"
 #include "millrace/error.h"
-#include "planner.h"
 #include "primitives.h"
 
 namespace millrace::cpu {

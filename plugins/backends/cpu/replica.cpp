@@ -12,8 +12,9 @@
 #include "backend.h"
 #include "device_info.h"
 #include "executable.h"
+#include "kernels/map_elements.h"
+#include "kernels/rearrange.h"
 #include "losses.h"
-#include "map_values.h"
 #include "millrace/backend/device_times.h"
 #include "millrace/backend/executables.h"
 #include "millrace/util/telemetry.h"
@@ -89,7 +90,7 @@ class ViewSum {
     sum_ = Map::channels_last(memory_.as<float>(), DataType::f32, output.n, output.channels, output.height, output.width);
     zero(sum_);
   }
-  void add(const Map& output, const View& view) { add_view(output, view, sum_); }
+  void add(const Map& output, const View& view) { add_view(output, static_cast<float>(view.weight), view.flip_x, sum_); }
   void clear() { sum_ = {}; }  // discards the sum until the next begin()
 
   bool exists() const { return sum_.data != nullptr; }
@@ -489,7 +490,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
     const Map& scores = network.plan().measured().front().d_output();
     zero(scores);
     for (std::size_t n = 0; n < numbers.size(); ++n) {
-      if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;
+      if (numbers[n] >= 0) put(scores, offset(scores, static_cast<std::int64_t>(n), numbers[n], 0), 1);
     }
     network.backward(pass_, [](int) {});
     read_map(network.gradient(), copy.host);

@@ -35,9 +35,9 @@ class Executables {
   Executables(const Executables&) = delete;
   Executables& operator=(const Executables&) = delete;
 
-  const Network& network() const { return phases_.network(0); }  // of the first phase
+  const Network& network() const { return phases_.network(0); }  // the first phase's
 
-  // Compiles those for full batches. `context`: of the first phase. The nodes are those of training and of inference.
+  // Compiles those for full batches. `context`: the first phase's. `training`, `inference`: the nodes of each.
   void compile(CompileContext context, std::vector<Node> training, std::vector<Node> inference) {
     contexts_.push_back(std::move(context));
     nodes_ = {std::move(inference), std::move(training)};
@@ -46,10 +46,10 @@ class Executables {
     }
   }
 
-  CompileContext& context() { return contexts_.front(); }  // of the first phase, and of inference
+  CompileContext& context() { return contexts_.front(); }  // for the first phase and for inference
   const CompileContext& context() const { return contexts_.front(); }
   const std::vector<Node>& nodes(bool training) const { return nodes_[training]; }
-  std::size_t arena_bytes() const { return arena_bytes_; }  // of the largest so far
+  std::size_t arena_bytes() const { return arena_bytes_; }  // the largest so far
 
   // pause(): waits for all submitted work. Called before an executable is compiled, since others are destroyed then, and
   // libraries may measure. arena(bytes): memory for all executables, called again for new ones, which may need more.

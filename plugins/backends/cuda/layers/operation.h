@@ -8,10 +8,10 @@
 
 #include "map_spec.h"
 #include "millrace/backend/planned_operation.h"
+#include "runtime/device_meter.h"
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"
-#include "runtime/device_meter.h"
 
 namespace millrace::cuda {
 

@@ -3,7 +3,6 @@
 #include "millrace/backend/map_operations.h"
 
 #include "operation.h"
-#include "pool_spec.h"
 
 namespace millrace::cuda {
 namespace {

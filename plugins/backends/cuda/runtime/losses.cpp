@@ -85,11 +85,7 @@ const float* Losses::constants(Queue& queue, const LossPlan& plan) {
   DeviceMemory& memory = constants_[&plan];
   if (values.empty() || memory.bytes() > 0) return memory.as<float>();
   memory = DeviceMemory(machine_, values.size() * sizeof(float), "constants of a loss");
-  const HostMemory host(machine_, memory.bytes());
-  machine_.host_access(host.data(), host.bytes(), true);
-  std::memcpy(host.data(), values.data(), host.bytes());
-  queue.copy_in(memory.data(), host.data(), host.bytes());
-  queue.mark()->wait();
+  upload(machine_, queue, memory.data(), values);
   return memory.as<float>();
 }
 

@@ -8,8 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -225,5 +227,14 @@ class DeviceMemory {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+// Copies to device memory through pinned memory of its own, and waits.
+inline void upload(Machine& machine, Queue& queue, void* device, std::span<const float> values) {
+  const HostMemory host(machine, values.size_bytes());
+  machine.host_access(host.data(), host.bytes(), true);
+  std::memcpy(host.data(), values.data(), host.bytes());
+  queue.copy_in(device, host.data(), host.bytes());
+  queue.mark()->wait();
+}
 
 }  // namespace millrace::cuda

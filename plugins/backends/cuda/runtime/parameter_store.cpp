@@ -15,15 +15,6 @@ namespace {
 constexpr std::size_t kElementsAligned = kAlignment / sizeof(float);
 constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMaxStaging = std::size_t{1} << 22;  // bytes
 
-void fill(Machine& machine, float* memory, std::size_t elements, float value) {
-  const std::unique_ptr<Queue> queue = machine.make_queue("initial values");
-  const HostMemory host(machine, elements * sizeof(float));
-  machine.host_access(host.data(), host.bytes(), true);
-  std::fill_n(reinterpret_cast<float*>(host.data()), elements, value);
-  queue->copy_in(memory, host.data(), host.bytes());
-  queue->mark()->wait();
-}
-
 template <class Call>  // call(index in the network's order, index in memory)
 void for_each_element(const WeightLayout& at, const Call& call) {
   for (std::int64_t o = 0; o < at.out; ++o) {
@@ -129,7 +120,9 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
   allocate([&](std::size_t bytes, const std::string& what) { return DeviceMemory(machine, bytes, what); },
-           [&](float* to, std::size_t elements, float value) { fill(machine, to, elements, value); });
+           [&](float* to, std::size_t elements, float value) {
+             upload(machine, *machine.make_queue("initial values"), to, std::vector<float>(elements, value));
+           });
   if (mirrored()) mirror_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(Bf16), "weights in bf16");
   norms_ = DeviceMemory(machine, norm_bytes(), "norms of parameters");
   segments_ = DeviceMemory(machine, segment_count_ * sizeof(UpdateSegment), "factors of the optimizer");

@@ -42,11 +42,7 @@ class BatchInput {
       }
     }
     pixel_table_ = DeviceMemory(machine, values.size() * sizeof(float), "table of pixel values");
-    const HostMemory host(machine, pixel_table_.bytes());
-    machine.host_access(host.data(), host.bytes(), true);
-    std::memcpy(host.data(), values.data(), host.bytes());
-    compute_.copy_in(pixel_table_.data(), host.data(), host.bytes());
-    compute_.mark()->wait();
+    upload(machine, compute_, pixel_table_.data(), values);
   }
 
   // Submits the copy, and makes `compute` wait for it.
