@@ -138,7 +138,7 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
 }
 
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
-                            const std::function<void(std::string)>& doing) {
+                            const std::function<void(std::string)>& doing, const std::function<void(std::string)>& announce) {
   InitialWeights weights;
   weights.from = std::move(from);
   WeightsSource& source = weights.from;
@@ -147,7 +147,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   if (!options.file.empty() && source.file.find("://") == std::string::npos && !std::filesystem::exists(source.file, ignored))
     fail(ErrorKind::usage, "--weights: {}{}", no_such_file(source.file), weights_hint(source.file));
   if (is_remote(source.file)) source.url = source.file;
-  source.file = local_weights({source.file, source.sha256}, registry, doing);
+  source.file = local_weights({source.file, source.sha256}, registry, doing, announce);
   doing(fmt::format("reading the weights '{}'", source.file));
   try {
     weights.metadata = read_tensors_metadata(source.file);

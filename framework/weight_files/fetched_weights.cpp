@@ -24,7 +24,6 @@
 #include "millrace/util/output_file.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/sha256.h"
-#include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -68,8 +67,9 @@ class FileLock {
 
 class Fetch {
  public:
-  Fetch(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing)
-      : url_(request.weights), registry_(registry), doing_(doing) {
+  Fetch(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
+        const std::function<void(std::string)>& announce)
+      : url_(request.weights), registry_(registry), doing_(doing), announce_(announce) {
     expected_ = request.sha256.empty() && is_remote(url_) ? hash_in_name(url_) : lower_case(request.sha256);
     who_ = request.sha256.empty() ? "its name requires" : "[network] sha256 requires";
   }
@@ -92,7 +92,7 @@ class Fetch {
     }
     require_sha256();  // not only after a long wait
     doing_(fmt::format("fetching the weights '{}'", url_));
-    announce(storage, path);
+    if (announce_) announce(storage, path);
     ByteBuffer bytes;
     storage.read(url_, bytes);
     if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", url_);
@@ -111,8 +111,8 @@ class Fetch {
     } catch (const Error& error) {  // a server that does not say: reading reports what is wrong
       if (error.kind() == ErrorKind::unreachable) throw;
     }
-    print_to_stderr("fetching the weights '{}'{}, once, into '{}'\n", without_secrets(url_),
-                    size == 0 ? "" : fmt::format(", {}", bytes_text(size)), path);
+    announce_(fmt::format("fetching the weights '{}'{}, once, into '{}'", without_secrets(url_),
+                          size == 0 ? "" : fmt::format(", {}", bytes_text(size)), path));
   }
 
   void require_sha256() const {
@@ -143,7 +143,7 @@ class Fetch {
 
   const std::string& url_;
   const Registry& registry_;
-  const std::function<void(std::string)>& doing_;
+  const std::function<void(std::string)>&doing_, &announce_;
   std::string expected_;  // the sum or its beginning; empty: any
   const char* who_ = "";
 };
@@ -175,9 +175,9 @@ std::string cached_weights(const std::string& url) {
   return (folder / fmt::format("{:016x}-{}", hash_text(url), name)).string();
 }
 
-std::string local_weights(const WeightsRequest& request, const Registry& registry,
-                          const std::function<void(std::string)>& doing) {
-  Fetch fetch(request, registry, doing);
+std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
+                          const std::function<void(std::string)>& announce) {
+  Fetch fetch(request, registry, doing, announce);
   return is_remote(request.weights) ? fetch.remote() : fetch.local();
 }
 

@@ -25,10 +25,12 @@ struct WeightsRequest {
 };
 
 // The path of a local file with these weights. Fetches a remote file unless it is in the cache folder, where it appears whole or
-// not at all; if several processes need it, one fetches and the others wait. Then compares the file's SHA-256 with the given one
-// or, for a remote file, with hash_in_name(). `doing` receives slow activities. A cached file with another sum is damaged, or
-// has changed on the server: it is fetched again. Throws Error(data) with both sums if they still differ, and keeps nothing.
-// Throws Error(usage) without a storage for the URL, a cache folder, or SHA-256 in this build; and the storage's errors.
-std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing);
+// not at all; if several processes need it, one fetches and the others wait. `announce` receives its address and size before.
+// Then compares the file's SHA-256 with the given one or, for a remote file, with hash_in_name(). `doing` receives slow
+// activities. A cached file with another sum is damaged, or has changed on the server: it is fetched again. Throws Error(data)
+// with both sums if they still differ, and keeps nothing. Throws Error(usage) without a storage for the URL, a cache folder, or
+// SHA-256 in this build; and the storage's errors.
+std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
+                          const std::function<void(std::string)>& announce = {});
 
 }  // namespace millrace

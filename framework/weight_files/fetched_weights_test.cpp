@@ -21,7 +21,7 @@ namespace {
 class CountingStorage final : public Storage {
  public:
   void list(const std::string&, const std::function<void(Object)>&) override {}
-  Object stat(const std::string&) override { return {}; }
+  Object stat(const std::string&) override { return {.name = "x", .bytes = 3 << 20, .version = "1"}; }
   void read(const std::string&, ByteBuffer& out) override {
     ++reads;
     std::memcpy(out.resize(7), "weights", 7);
@@ -42,7 +42,9 @@ class FetchedWeights : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   std::string local(const std::string& url, const std::string& sum = "") {
-    return local_weights({url, sum}, registry_, [&](const std::string& what) { said_ += what + "\n"; });
+    return local_weights(
+        {url, sum}, registry_, [&](const std::string& what) { said_ += what + "\n"; },
+        [&](const std::string& what) { announced_ += what + "\n"; });
   }
   std::string complaint(const std::string& url, const std::string& sum = "") {
     try {
@@ -56,7 +58,7 @@ class FetchedWeights : public testing::Test {
   std::filesystem::path folder_;
   std::shared_ptr<CountingStorage> storage_ = std::make_shared<CountingStorage>();
   Registry registry_;
-  std::string said_;
+  std::string said_, announced_;
 };
 
 // sha256sum of CountingStorage's content.
@@ -77,6 +79,7 @@ TEST_F(FetchedWeights, AreFetchedOnce) {
   EXPECT_EQ(local("net://host/some weights.pth"), path);
   EXPECT_EQ(storage_->reads, 1);
   EXPECT_EQ(said_, "fetching the weights 'net://host/some weights.pth'\n");
+  EXPECT_EQ(announced_, fmt::format("fetching the weights 'net://host/some weights.pth', 3.0 MiB, once, into '{}'\n", path));
   EXPECT_NE(local("net://other/some weights.pth"), path);
 }
 
