@@ -4,7 +4,7 @@
 # Killed processes are not counted.
 #
 # usage: tools/coverage.sh [--target NAME]... [ctest option...]
-# With targets nothing else is built: tools/coverage.sh --target framework_base_test -R '^Split[.]'
+# With targets nothing else is built: tools/coverage.sh --target framework_data_test -R '^Split[.]'
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/coverage

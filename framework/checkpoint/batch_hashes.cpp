@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/slot_hash.h"
+#include "util/slot_hash.h"
 
 namespace millrace {
 

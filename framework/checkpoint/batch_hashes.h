@@ -6,9 +6,9 @@
 #include <map>
 #include <vector>
 
-#include "base/mutex.h"
 #include "checkpoint/saved_state.h"
 #include "millrace/sample.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

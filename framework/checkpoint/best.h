@@ -12,7 +12,7 @@
 
 #include "checkpoint/checkpoint_place.h"
 #include "config/plan.h"
-#include "weight_files/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 

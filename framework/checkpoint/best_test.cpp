@@ -7,7 +7,7 @@
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "millrace/error.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::checkpoint_test {
 namespace {

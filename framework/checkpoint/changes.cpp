@@ -6,11 +6,11 @@
 #include <iterator>
 #include <set>
 
-#include "config/document.h"
 #include "config/kept_run.h"
 #include "config/stop_plan.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

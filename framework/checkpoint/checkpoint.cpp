@@ -15,12 +15,12 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_format.h"
-#include "files/crc64.h"
-#include "files/durable.h"
-#include "files/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
-#include "weight_formats/safetensors.h"
+#include "util/crc64.h"
+#include "util/durable.h"
+#include "util/folder_names.h"
+#include "weights/safetensors.h"
 
 namespace millrace {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "checkpoint/saved_state.h"
-#include "weight_formats/tensor_file.h"
+#include "weights/tensor_file.h"
 
 namespace millrace {
 

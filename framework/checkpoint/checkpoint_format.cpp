@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "base/json.h"
-#include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/text.h"
-#include "weight_formats/safetensors.h"
+#include "util/crc64.h"
+#include "util/json.h"
+#include "weights/safetensors.h"
 
 namespace millrace {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_format.h"
-#include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
-#include "weight_formats/safetensors.h"
+#include "util/crc64.h"
+#include "weights/safetensors.h"
 
 namespace millrace {
 

@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/thread_name.h"
-#include "files/durable.h"
 #include "millrace/error.h"
+#include "util/durable.h"
+#include "util/thread_name.h"
 
 namespace millrace {
 namespace {

@@ -10,7 +10,7 @@
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
 #include "millrace/error.h"
-#include "weight_files/weights.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

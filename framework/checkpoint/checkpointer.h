@@ -18,8 +18,8 @@
 #include "graph/graph.h"
 #include "millrace/observer.h"
 #include "millrace/stage.h"
-#include "weight_files/replica_view.h"
-#include "weight_files/weights_writer.h"
+#include "weights/replica_view.h"
+#include "weights/weights_writer.h"
 
 namespace millrace {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "weight_files/replica_view.h"
-#include "weight_files/weights.h"
+#include "weights/replica_view.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

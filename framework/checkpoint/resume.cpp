@@ -8,14 +8,14 @@
 #include <fstream>
 #include <utility>
 
-#include "base/out_of_memory.h"
 #include "checkpoint/checkpoint_format.h"
 #include "checkpoint/run_folder.h"
-#include "files/crc64.h"
-#include "files/folder_names.h"
-#include "files/scratch_folder.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
+#include "util/crc64.h"
+#include "util/folder_names.h"
+#include "util/out_of_memory.h"
+#include "util/scratch_folder.h"
 
 namespace millrace {
 

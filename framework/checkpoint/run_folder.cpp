@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "files/durable.h"
 #include "millrace/error.h"
+#include "util/durable.h"
 
 namespace millrace {
 namespace {

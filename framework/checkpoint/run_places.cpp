@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "files/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
-#include "weight_files/fetched_weights.h"
+#include "util/folder_names.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 

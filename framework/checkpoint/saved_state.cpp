@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/json.h"
 #include "millrace/error.h"
+#include "util/json.h"
 
 namespace millrace {
 namespace {

@@ -55,7 +55,7 @@ struct SavedState {
   std::string network;                          // the network's file with its base files, as TOML; "" in older ones
   std::uint64_t replicas = 0;                   // in all processes
 
-  // Hashes of a source's data, as far as they were read (stages/contents.h).
+  // Hashes of a source's data, as far as they were read (prepare/contents.h).
   struct Contents {
     std::vector<std::uint64_t> sizes = {};                // hashes of the files' sizes, by part of the listing; empty: unknown
     std::map<std::uint64_t, std::uint64_t> samples = {};  // hashes of a few samples' bytes, by index

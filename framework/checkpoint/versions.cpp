@@ -7,12 +7,12 @@
 #include <fstream>
 #include <set>
 
-#include "base/library_folder.h"
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "util/library_folder.h"
 
 namespace millrace {
 namespace {

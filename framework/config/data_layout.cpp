@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/shell.h"
 #include "config/data_parts.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
@@ -22,6 +21,7 @@
 #include "millrace/util/files.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/text.h"
+#include "util/shell.h"
 
 namespace millrace {
 

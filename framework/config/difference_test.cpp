@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "config/document.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

@@ -6,9 +6,9 @@
 #include <array>
 #include <fstream>
 
-#include "base/json.h"
-#include "files/file_sum.h"
 #include "millrace/error.h"
+#include "util/file_sum.h"
+#include "util/json.h"
 
 namespace millrace {
 

@@ -7,12 +7,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/silent_services.h"
-#include "config/base_files.h"
-#include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/plan.h"
-#include "config/shipped.h"
+#include "data/sample_order.h"
 #include "millrace/backend/fusion.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -24,7 +21,10 @@
 #include "network/load.h"
 #include "network/published.h"
 #include "plugin/loss_params.h"
-#include "sampling/sample_order.h"
+#include "plugin/silent_services.h"
+#include "toml/base_files.h"
+#include "toml/document.h"
+#include "toml/shipped.h"
 
 namespace millrace {
 
@@ -189,7 +189,7 @@ class NetworkReader {
     return std::nullopt;
   }
 
-  // Fetching will report a missing file (weight_files/fetched_weights.h).
+  // Fetching will report a missing file (weights/fetched_weights.h).
   void check_url(const Value& url) {
     try {
       storage_of(registry_, url.text());

@@ -1,7 +1,7 @@
-#include "base/json.h"
 #include "config/plan_fixture.h"
 #include "config/schema.h"
 #include "millrace/observer.h"
+#include "util/json.h"
 
 namespace millrace::plan_test {
 namespace {

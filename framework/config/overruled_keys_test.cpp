@@ -1,8 +1,8 @@
 #include "config/overruled_keys.h"
 
-#include "config/document.h"
 #include "config/plan_fixture.h"
 #include "millrace/optimizer.h"
+#include "toml/document.h"
 
 namespace millrace::plan_test {
 namespace {

@@ -11,13 +11,11 @@
 #include <vector>
 
 #include "config/data_layout.h"
-#include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/kept_run.h"
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/overruled_keys.h"
-#include "config/shipped.h"
 #include "millrace/detail/packet.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
@@ -26,8 +24,10 @@
 #include "millrace/util/bytes.h"
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/paths.h"
-#include "network/variables.h"
 #include "plugin/loss_params.h"
+#include "toml/document.h"
+#include "toml/shipped.h"
+#include "toml/variables.h"
 
 namespace millrace {
 

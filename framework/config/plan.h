@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "config/base_files.h"
 #include "config/checkpoint_plan.h"
 #include "config/every.h"
 #include "config/stop_plan.h"
@@ -17,6 +16,7 @@
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "network/transfer.h"
+#include "toml/base_files.h"
 
 namespace millrace {
 
@@ -35,7 +35,7 @@ struct RunParams {
   bool deterministic = true;
   bool graphs = true;
   bool recompute = false;
-  std::string memory;           // host memory available to a batch of size "auto"; "": see memory_limits/limit.h
+  std::string memory;           // host memory available to a batch of size "auto"; "": see util/limit.h
   std::string folder = "runs";  // parent of run folders; "": none are written
   std::string best;             // "validate.accuracy": keeps the weights with its best value; "": none
   std::int64_t log_every = 1;   // interval of StepEvents in steps

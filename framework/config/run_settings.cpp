@@ -3,8 +3,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/secrets.h"
-#include "config/document.h"
+#include "toml/document.h"
+#include "util/secrets.h"
 
 namespace millrace {
 namespace {

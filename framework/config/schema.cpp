@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "base/json.h"
 #include "config/plan.h"
 #include "millrace/detail/types.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
+#include "util/json.h"
 
 namespace millrace {
 

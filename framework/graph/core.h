@@ -7,10 +7,10 @@
 #include <functional>
 #include <optional>
 
-#include "base/mutex.h"
 #include "graph/tsan.h"
 #include "graph/work_table.h"
 #include "millrace/error.h"
+#include "util/mutex.h"
 
 namespace millrace::flow {
 

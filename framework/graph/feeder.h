@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "base/mutex.h"
+#include "data/sample_order.h"
 #include "graph/gate.h"
 #include "graph/graph.h"
 #include "graph/workers.h"
 #include "millrace/detail/split.h"
 #include "millrace/util/batcher.h"
 #include "millrace/util/sample_cache.h"
-#include "sampling/sample_order.h"
+#include "util/mutex.h"
 
 namespace millrace::flow {
 

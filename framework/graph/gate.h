@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "graph/graph.h"
 #include "graph/node.h"
 #include "millrace/batch.h"
+#include "util/mutex.h"
 
 namespace millrace::flow {
 

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "graph/line_of_stages.h"
+#include "graph/line_fixture.h"
 #include "millrace/batch.h"
 
 namespace millrace {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "graph/line_of_stages.h"
+#include "graph/line_fixture.h"
 #include "millrace/batch.h"
 
 namespace millrace {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "graph/line_of_stages.h"
+#include "graph/line_fixture.h"
 
 namespace millrace {
 namespace {

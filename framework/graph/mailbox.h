@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/mutex.h"
+#include "util/mutex.h"
 
 namespace millrace::flow {
 

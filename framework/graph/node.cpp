@@ -5,11 +5,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/crash_stack.h"
 #include "graph/guard.h"
 #include "graph/tsan.h"
 #include "millrace/batch.h"
 #include "millrace/util/trace.h"
+#include "util/crash_stack.h"
 
 namespace millrace::flow {
 namespace {

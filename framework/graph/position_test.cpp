@@ -5,7 +5,7 @@
 #include <set>
 
 #include "graph/graph.h"
-#include "graph/line_of_stages.h"
+#include "graph/line_fixture.h"
 #include "millrace/error.h"
 
 namespace millrace::position_test {

@@ -7,10 +7,10 @@
 #include <chrono>
 #include <memory>
 
-#include "base/crash_stack.h"
-#include "base/thread_name.h"
 #include "millrace/util/on_threads.h"
 #include "millrace/util/telemetry.h"
+#include "util/crash_stack.h"
+#include "util/thread_name.h"
 
 namespace millrace {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "graph/graph.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

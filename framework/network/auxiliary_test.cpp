@@ -1,9 +1,9 @@
 // Layers of a network whose output no layer reads.
 #include <gtest/gtest.h>
 
-#include "config/document.h"
 #include "millrace/backend/fusion.h"
 #include "network/load.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

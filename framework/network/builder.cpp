@@ -14,7 +14,7 @@
 #include "millrace/error.h"
 #include "millrace/layer.h"
 #include "millrace/params.h"
-#include "network/variables.h"
+#include "toml/variables.h"
 
 namespace millrace {
 namespace {

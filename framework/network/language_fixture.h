@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "config/document.h"
 #include "millrace/backend/network.h"
 #include "network/load.h"
+#include "toml/document.h"
 
 namespace millrace::language_test {
 

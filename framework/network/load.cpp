@@ -9,11 +9,11 @@
 #include <optional>
 #include <set>
 
-#include "config/document.h"
 #include "network/builder.h"
 #include "network/network_document.h"
 #include "network/transfer.h"
-#include "network/variables.h"
+#include "toml/document.h"
+#include "toml/variables.h"
 
 namespace millrace {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "millrace/detail/value.h"
 #include "millrace/params.h"
-#include "network/variables.h"
+#include "toml/variables.h"
 
 namespace millrace {
 

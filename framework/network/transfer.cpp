@@ -10,7 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/util/pattern.h"
 #include "millrace/util/text.h"
-#include "weight_formats/tensor_file.h"
+#include "weights/tensor_file.h"
 
 namespace millrace {
 

@@ -52,7 +52,7 @@ struct NetworkParams {
   std::vector<std::string> freeze;  // patterns of layers or parameters that keep their values
   std::vector<RenameRule> rename;
   std::string preprocessing =
-      "compare";  // with the settings of the weights' validation (recipe/inference_recipe.h); "mine": this file's settings
+      "compare";  // with the settings of the weights' validation (prepare/inference_recipe.h); "mine": this file's settings
 
   static void describe(ParamSet<NetworkParams>& set);
 };

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::transfer_test {
 namespace {

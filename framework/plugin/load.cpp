@@ -15,11 +15,11 @@
 #include <system_error>
 #include <utility>
 
-#include "base/out_of_memory.h"
 #include "millrace/util/load_plugins.h"
 #include "plugin/loading.h"
 #include "plugin/registry_content.h"
 #include "plugin/trust.h"
+#include "util/out_of_memory.h"
 
 namespace millrace {
 namespace {

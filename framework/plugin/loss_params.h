@@ -24,7 +24,7 @@ bool is_default_loss(const Value& loss);
 // graph's data.
 Value measured_loss(Value loss);
 
-// A loss's `class_weights` may be a word, for numbers that depend on the data, or a table by name (stages/class_weights.h).
+// A loss's `class_weights` may be a word, for numbers that depend on the data, or a table by name (prepare/class_weights.h).
 inline constexpr const char *kClassWeights = "class_weights", *kMedianFrequency = "median-frequency", *kBalanced = "balanced";
 bool is_word(const Value& value, std::string_view word);
 Value list_of(const std::vector<double>& numbers, const Position& at);

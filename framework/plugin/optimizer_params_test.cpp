@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "config/document.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

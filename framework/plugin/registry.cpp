@@ -8,15 +8,15 @@
 
 #include <fmt/format.h>
 
-#include "config/document.h"
-#include "layers/definition.h"
-#include "layers/native_layers.h"
 #include "millrace/backend/network.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "network/definition.h"
+#include "network/native_layers.h"
 #include "plugin/loss_params.h"
 #include "plugin/optimizer_params.h"
 #include "plugin/registry_content.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/library_folder.h"
+#include "util/library_folder.h"
 
 namespace millrace {
 

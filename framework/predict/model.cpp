@@ -6,18 +6,18 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/json.h"
 #include "checkpoint/run_folder.h"
-#include "config/document.h"
 #include "config/kept_run.h"
-#include "files/file_sum.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/sha256.h"
 #include "network/load.h"
 #include "network/transfer.h"
-#include "weight_files/best_weights.h"
-#include "weight_formats/tensor_file.h"
+#include "toml/document.h"
+#include "util/file_sum.h"
+#include "util/json.h"
+#include "weights/best_weights.h"
+#include "weights/tensor_file.h"
 
 namespace millrace {
 namespace {

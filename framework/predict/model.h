@@ -9,8 +9,8 @@
 
 #include "millrace/backend/network.h"
 #include "millrace/plugin.h"
-#include "recipe/inference_recipe.h"
-#include "weight_files/weights.h"
+#include "prepare/inference_recipe.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

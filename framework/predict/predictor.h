@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/backend/backend.h"
 #include "millrace/batch.h"
 #include "millrace/util/output_pixels.h"
 #include "predict/model.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "stages/build.h"
+#include "prepare/build.h"
 
 namespace millrace {
 

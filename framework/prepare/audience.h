@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
 #include "config/plan.h"
 #include "prepare/run_options.h"
 #include "report/observers.h"
 #include "report/relay.h"
 #include "report/requests.h"
 #include "report/run_log.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

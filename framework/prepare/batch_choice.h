@@ -10,7 +10,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/group.h"
-#include "stages/build.h"
+#include "prepare/build.h"
 
 namespace millrace {
 

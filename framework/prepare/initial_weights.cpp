@@ -14,18 +14,18 @@
 #include <utility>
 #include <vector>
 
-#include "config/document.h"
 #include "config/network_plan.h"
-#include "files/crc64.h"
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/centre.h"
 #include "network/whitening.h"
-#include "stages/build.h"
-#include "stages/data_line.h"
-#include "weight_files/fetched_weights.h"
-#include "weight_formats/tensor_file.h"
+#include "prepare/build.h"
+#include "prepare/data_line.h"
+#include "toml/document.h"
+#include "util/crc64.h"
+#include "weights/fetched_weights.h"
+#include "weights/tensor_file.h"
 
 namespace millrace {
 namespace {

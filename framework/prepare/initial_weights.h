@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "files/scratch_folder.h"
 #include "millrace/util/group.h"
 #include "network/transfer.h"
-#include "stages/build.h"
-#include "weight_files/weights.h"
+#include "prepare/build.h"
+#include "util/scratch_folder.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

@@ -5,17 +5,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/secrets.h"
 #include "checkpoint/best.h"
 #include "checkpoint/replica_values.h"
 #include "checkpoint/verify.h"
-#include "config/document.h"
 #include "config/named_weights.h"
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
+#include "prepare/class_weights.h"
 #include "prepare/load_choice.h"
-#include "stages/class_weights.h"
-#include "weight_files/weights.h"
+#include "toml/document.h"
+#include "util/secrets.h"
+#include "weights/weights.h"
 
 namespace millrace {
 namespace {

@@ -16,17 +16,17 @@
 #include "checkpoint/run_places.h"
 #include "config/plan.h"
 #include "graph/graph.h"
-#include "memory_limits/budget.h"
 #include "millrace/plugin.h"
 #include "prepare/audience.h"
+#include "prepare/budget.h"
+#include "prepare/build.h"
+#include "prepare/image_summary.h"
+#include "prepare/inference_recipe.h"
 #include "prepare/initial_weights.h"
 #include "prepare/replica_set.h"
 #include "prepare/run_options.h"
 #include "prepare/step_range.h"
-#include "recipe/image_summary.h"
-#include "recipe/inference_recipe.h"
-#include "stages/build.h"
-#include "weight_files/replica_view.h"
+#include "weights/replica_view.h"
 
 namespace millrace {
 

@@ -7,7 +7,7 @@
 
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "weight_files/weights.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

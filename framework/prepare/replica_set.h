@@ -12,9 +12,9 @@
 #include "config/plan.h"
 #include "millrace/backend/backend.h"
 #include "millrace/util/group.h"
+#include "prepare/build.h"
 #include "prepare/devices.h"
 #include "ranks/group_all_gather.h"
-#include "stages/build.h"
 
 namespace millrace {
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "checkpoint/changes.h"
-#include "config/document.h"
-#include "files/crc64.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
-#include "stages/contents.h"
+#include "prepare/contents.h"
+#include "toml/document.h"
+#include "util/crc64.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 namespace millrace {
 
 // Throws Error on all ranks, naming the first differences from rank 0: Error(usage) for files and options, Error(data) for
-// listings or the contents of a few samples (stages/contents.h). Settings that a resumed run may change (threads, paths of data)
+// listings or the contents of a few samples (prepare/contents.h). Settings that a resumed run may change (threads, paths of data)
 // may differ. Warns on rank 0 about devices whose libraries or instructions differ. All ranks call it, with the data listed.
 void require_same_run(PreparedRun& run, Group& group);
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/util/group.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

@@ -11,9 +11,9 @@
 #include <new>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/thread_name.h"
 #include "millrace/error.h"
+#include "util/out_of_memory.h"
+#include "util/thread_name.h"
 
 namespace millrace {
 namespace {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/util/group.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

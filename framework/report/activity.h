@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/mutex.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

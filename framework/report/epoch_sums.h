@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/util/step_result.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

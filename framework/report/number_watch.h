@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/mutex.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

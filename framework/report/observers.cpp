@@ -10,11 +10,11 @@
 #include <thread>
 #include <utility>
 
-#include "base/crash_stack.h"
-#include "base/mutex.h"
-#include "base/thread_name.h"
-#include "base/waited_time.h"
 #include "millrace/error.h"
+#include "util/crash_stack.h"
+#include "util/mutex.h"
+#include "util/thread_name.h"
+#include "util/waited_time.h"
 
 namespace millrace {
 namespace {

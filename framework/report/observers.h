@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/observer.h"
 #include "millrace/util/telemetry_event.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

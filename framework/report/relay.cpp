@@ -7,11 +7,11 @@
 #include <iterator>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/util/telemetry_event.h"
 #include "millrace/util/wire.h"
+#include "util/out_of_memory.h"
+#include "util/thread_name.h"
 
 namespace millrace {
 namespace {

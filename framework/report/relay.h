@@ -14,12 +14,12 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/observer.h"
 #include "millrace/stage.h"
 #include "millrace/util/group.h"
 #include "millrace/util/step_result.h"
 #include "millrace/util/telemetry_event.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/mutex.h"
 #include "millrace/observer.h"
 #include "report/observers.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

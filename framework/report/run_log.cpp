@@ -7,11 +7,11 @@
 #include <iterator>
 #include <utility>
 
-#include "base/characters.h"
-#include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/util/output_file.h"
+#include "util/characters.h"
+#include "util/durable.h"
 
 namespace millrace {
 namespace {

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "checkpoint/saved_state.h"
 #include "millrace/detail/value.h"
 #include "millrace/observer.h"
@@ -24,6 +23,7 @@
 #include "report/observers.h"
 #include "report/relay.h"
 #include "report/requests.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

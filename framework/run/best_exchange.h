@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "run/run_context.h"
-#include "weight_files/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 

@@ -8,14 +8,14 @@
 #include <optional>
 #include <utility>
 
-#include "base/secrets.h"
-#include "base/shell.h"
 #include "checkpoint/run_folder.h"
-#include "config/document.h"
 #include "config/named_weights.h"
 #include "millrace/backend/network.h"
 #include "millrace/util/earlier_events.h"
 #include "millrace/util/text.h"
+#include "toml/document.h"
+#include "util/secrets.h"
+#include "util/shell.h"
 
 namespace millrace {
 namespace {

@@ -7,12 +7,12 @@
 #include <set>
 #include <vector>
 
-#include "base/secrets.h"
-#include "memory_limits/budget.h"
-#include "memory_limits/limit.h"
 #include "millrace/storage.h"
 #include "millrace/util/wire.h"
+#include "prepare/budget.h"
 #include "ranks/endpoint.h"
+#include "util/limit.h"
+#include "util/secrets.h"
 
 namespace millrace {
 namespace {

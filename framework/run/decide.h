@@ -24,7 +24,7 @@
 #include "config/every.h"
 #include "config/stop_plan.h"
 #include "millrace/observer.h"
-#include "weight_files/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 

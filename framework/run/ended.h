@@ -9,7 +9,7 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "prepare/run_options.h"
-#include "weight_files/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 

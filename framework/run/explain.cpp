@@ -12,11 +12,11 @@
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "prepare/build.h"
 #include "report/run_log.h"
 #include "run/prepare.h"
 #include "run/replay.h"
-#include "stages/build.h"
-#include "weight_files/fetched_weights.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 namespace {

@@ -7,14 +7,14 @@
 #include <iterator>
 #include <utility>
 
-#include "base/json.h"
-#include "config/document.h"
 #include "config/kept_run.h"
 #include "config/named_weights.h"
-#include "files/file_sum.h"
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
 #include "millrace/util/sha256.h"
+#include "toml/document.h"
+#include "util/file_sum.h"
+#include "util/json.h"
 
 namespace millrace {
 

@@ -8,9 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/out_of_memory.h"
 #include "checkpoint/changes.h"
-#include "config/document.h"
 #include "config/graph_plan.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
@@ -18,12 +16,14 @@
 #include "millrace/util/joint_sink.h"
 #include "plugin/loss_params.h"
 #include "prepare/batch_choice.h"
+#include "prepare/class_weights.h"
+#include "prepare/contents.h"
 #include "prepare/load_choice.h"
 #include "prepare/same_run.h"
 #include "run/doctor/doctor.h"
-#include "stages/class_weights.h"
-#include "stages/contents.h"
-#include "weight_files/fetched_weights.h"
+#include "toml/document.h"
+#include "util/out_of_memory.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 

@@ -9,7 +9,7 @@
 #include "checkpoint/checkpointer.h"
 #include "prepare/prepared_run.h"
 #include "run/step_barrier.h"
-#include "weight_files/weights_writer.h"
+#include "weights/weights_writer.h"
 
 namespace millrace {
 

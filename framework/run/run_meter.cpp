@@ -8,12 +8,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/waited_time.h"
 #include "checkpoint/best.h"
 #include "checkpoint/changes.h"
-#include "memory_limits/limit.h"
 #include "millrace/loss.h"
 #include "report/class_figures.h"
+#include "util/limit.h"
+#include "util/waited_time.h"
 
 namespace millrace {
 namespace {

@@ -9,8 +9,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/out_of_memory.h"
-#include "base/shell.h"
 #include "checkpoint/best.h"
 #include "checkpoint/run_folder.h"
 #include "millrace/error.h"
@@ -21,7 +19,9 @@
 #include "run/prepare.h"
 #include "run/stopwatch.h"
 #include "run/weight_comparison.h"
-#include "weight_files/weights.h"
+#include "util/out_of_memory.h"
+#include "util/shell.h"
+#include "weights/weights.h"
 
 namespace millrace {
 

@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "prepare/prepared_run.h"
 #include "run/best_exchange.h"
 #include "run/decide.h"
@@ -24,6 +23,7 @@
 #include "run/slow_replica.h"
 #include "run/stall.h"
 #include "run/step_barrier.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/waited_time.h"
 #include "graph/graph.h"
+#include "util/waited_time.h"
 
 namespace millrace {
 

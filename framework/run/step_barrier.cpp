@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/util/wire.h"
+#include "util/thread_name.h"
 
 namespace millrace {
 namespace {

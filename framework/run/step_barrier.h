@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "graph/graph.h"
 #include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/group.h"
 #include "report/requests.h"
+#include "util/mutex.h"
 
 namespace millrace {
 

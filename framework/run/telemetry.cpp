@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "memory_limits/limit.h"
 #include "millrace/backend/device_clock.h"
 #include "run/bottleneck.h"
+#include "util/limit.h"
 
 namespace millrace {
 namespace {

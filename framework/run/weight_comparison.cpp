@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "files/crc64.h"
 #include "millrace/util/wire.h"
+#include "util/crc64.h"
 
 namespace millrace {
 

@@ -14,8 +14,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/waited_time.h"
 #include "millrace/error.h"
+#include "util/waited_time.h"
 
 namespace millrace::testkit {
 namespace {

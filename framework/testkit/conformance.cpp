@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
-#include "config/document.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/storage.h"
 #include "testkit/synthetic.h"
+#include "toml/document.h"
 
 namespace millrace::conformance {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/layer.h"
 #include "millrace/loss.h"
@@ -12,6 +11,7 @@
 #include "testkit/layer_examples.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
+#include "toml/document.h"
 
 namespace millrace::conformance {
 

@@ -1,8 +1,8 @@
 #include "testkit/graph_fixture.h"
 
+#include "data/sample_order.h"
 #include "millrace/batch.h"
 #include "millrace/util/batcher.h"
-#include "sampling/sample_order.h"
 
 namespace millrace::testkit {
 

@@ -3,10 +3,10 @@
 #include <map>
 #include <mutex>
 
-#include "base/library_folder.h"
-#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
+#include "toml/document.h"
+#include "util/library_folder.h"
 
 namespace millrace::testkit {
 

@@ -2,9 +2,9 @@
 
 #include <optional>
 
-#include "config/document.h"
 #include "millrace/backend/network.h"
 #include "network/load.h"
+#include "toml/document.h"
 
 namespace millrace::testkit {
 

@@ -1,11 +1,11 @@
 #include "testkit/optimizers.h"
 
-#include "base/library_folder.h"
 #include "millrace/backend/network.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
 #include "millrace/util/load_plugins.h"
+#include "util/library_folder.h"
 
 namespace millrace::testkit {
 

@@ -7,10 +7,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "config/document.h"
 #include "millrace/optimizer.h"
 #include "testkit/optimizers.h"
 #include "testkit/plain.h"
+#include "toml/document.h"
 
 namespace millrace::conformance {
 

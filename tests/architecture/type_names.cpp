@@ -19,7 +19,7 @@ constexpr std::array kKnown = {
     KnownName{"framework/config/data_layout.cpp", "read_pairs"},
     KnownName{"framework/config/data_layout.cpp", "read_tar"},
     // The sink whose columns get the names of a list's numbers.
-    KnownName{"framework/recipe/inference_recipe.cpp", "write_features"},
+    KnownName{"framework/prepare/inference_recipe.cpp", "write_features"},
     // The default loss of a stage's table.
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // A layer for which a backend may have its own operation.
@@ -27,9 +27,9 @@ constexpr std::array kKnown = {
     // Its results are scores already.
     KnownName{"framework/predict/predictor.cpp", "softmax"},
     // A key of recipes: the batch size.
-    KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
-    KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
-    KnownName{"framework/recipe/inference_recipe_check.cpp", "batch"},
+    KnownName{"framework/prepare/inference_recipe.cpp", "batch"},
+    KnownName{"framework/prepare/inference_recipe_read.cpp", "batch"},
+    KnownName{"framework/prepare/inference_recipe_check.cpp", "batch"},
     // The kind of plugin; one stage has the same name.
     KnownName{"framework/config/schema.cpp", "optimizer"},
     KnownName{"framework/plugin/registry_content.h", "optimizer"},
@@ -37,7 +37,7 @@ constexpr std::array kKnown = {
     KnownName{"framework/config/data_layout.cpp", "pictures"},
     KnownName{"framework/run/doctor/class_names.cpp", "top"},
     // Stages of tests.
-    KnownName{"framework/graph/line_of_stages.h", "batch"},
+    KnownName{"framework/graph/line_fixture.h", "batch"},
 };
 
 // The texts that the pattern finds before a comment.

@@ -47,7 +47,7 @@ Findings check_streams(const fs::path& root) {
       R"((^|[^\w.>])(std::|millrace::)?(stderr|cerr|clog|perror|STDERR_FILENO|(print|write)_to_stderr)\b)");
   static const std::regex may_throw(R"((^|[^\w.>])(std::)?(stderr|cerr|clog|perror)\b)");
   const std::string home = "standard_error.";
-  const std::set<std::string> speak = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp",
+  const std::set<std::string> speak = {"framework/compute/backend.cpp", "plugins/observers/console/console.cpp",
                                        "plugins/observers/page/page.cpp",  // prints its address when the run begins
                                        "plugins/observers/top/top.cpp"};   // draws its screen
   Findings findings;

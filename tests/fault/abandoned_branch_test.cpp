@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "fault_runner.h"
-#include "weight_files/best_weights.h"
-#include "weight_formats/safetensors.h"
+#include "weights/best_weights.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test::abandoned_branch_test {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "fault_runner.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test::identity_test {
 namespace {

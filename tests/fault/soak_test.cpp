@@ -15,8 +15,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/waited_time.h"
 #include "troubles.h"
+#include "util/waited_time.h"
 
 namespace millrace::test::soak_test {
 namespace {

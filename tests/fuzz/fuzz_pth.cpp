@@ -5,8 +5,8 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "weight_formats/torch_file.h"
-#include "weight_formats/torch_file_fixture.h"
+#include "weights/torch_file.h"
+#include "weights/torch_file_fixture.h"
 
 namespace millrace::fuzz {
 

@@ -1,10 +1,10 @@
 // Recipes in the metadata of weights: accepted ones name only stages of declared roles, and their network can be laid out.
-#include "config/document.h"
 #include "fuzz.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
 #include "network/load.h"
-#include "recipe/inference_recipe.h"
+#include "prepare/inference_recipe.h"
+#include "toml/document.h"
 
 namespace millrace::fuzz {
 

@@ -9,7 +9,7 @@
 
 #include "fuzz.h"
 #include "millrace/error.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::fuzz {
 

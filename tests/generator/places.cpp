@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "config/document.h"
+#include "toml/document.h"
 
 namespace millrace::generator {
 

@@ -2,10 +2,10 @@
 #include <cstdlib>
 
 #include "agreement.h"
-#include "config/document.h"
 #include "millrace/backend/backend.h"
 #include "millrace/backend/network.h"
 #include "network/load.h"
+#include "toml/document.h"
 
 namespace millrace::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "command.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test::inference_recipe_test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "command.h"
 #include "running_program.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test::nan_test {
 namespace {

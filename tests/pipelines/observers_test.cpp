@@ -11,7 +11,7 @@
 #include "command.h"
 #include "millrace/observer.h"
 #include "running_program.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test::observers_test {
 namespace {

@@ -14,7 +14,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 #include "running_program.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test {
 namespace {

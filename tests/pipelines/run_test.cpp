@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "running_program.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test {
 namespace {

@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "base/waited_time.h"
+#include "util/waited_time.h"
 
 namespace millrace::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "command.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace::test {
 namespace {

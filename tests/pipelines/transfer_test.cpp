@@ -9,8 +9,8 @@
 
 #include "command.h"
 #include "pairs_fixture.h"
-#include "weight_formats/safetensors.h"
-#include "weight_formats/torch_file_fixture.h"
+#include "weights/safetensors.h"
+#include "weights/torch_file_fixture.h"
 
 namespace millrace::test::transfer_test {
 namespace {

@@ -1,4 +1,4 @@
-"""Prints the figures that framework/pixels/resample_test.cpp compares with: what Pillow's Image.resize makes of a pattern.
+"""Prints the figures that framework/data/resample_test.cpp compares with: what Pillow's Image.resize makes of a pattern.
 
     apt-get install python3-pil && /usr/bin/python3 tests/reference/pillow_resample.py
 """

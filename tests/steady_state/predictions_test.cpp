@@ -12,7 +12,7 @@
 #include "run/prepare.h"
 #include "run/runner.h"
 #include "testkit/files.h"
-#include "weight_files/weights.h"
+#include "weights/weights.h"
 
 namespace millrace::test {
 namespace {

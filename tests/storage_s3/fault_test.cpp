@@ -12,11 +12,11 @@
 #include <random>
 #include <thread>
 
-#include "base/waited_time.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "server.h"
+#include "util/waited_time.h"
 
 namespace millrace::s3::test {
 namespace {

@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
-#include "stages/build.h"
+#include "prepare/build.h"
 
 namespace {
 

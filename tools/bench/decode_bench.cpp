@@ -31,7 +31,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
-#include "stages/build.h"
+#include "prepare/build.h"
 
 namespace {
 

@@ -12,13 +12,13 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/out_of_memory.h"
-#include "config/shipped.h"
-#include "memory_limits/limit.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
+#include "toml/shipped.h"
+#include "util/limit.h"
+#include "util/out_of_memory.h"
 
 namespace millrace {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 
 #include "common/settable_keys.h"
-#include "config/shipped.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
+#include "toml/shipped.h"
 
 namespace millrace {
 namespace {

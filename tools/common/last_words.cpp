@@ -10,13 +10,13 @@
 #include <cstring>
 #include <iterator>
 
-#include "base/crash_stack.h"
 #include "common/environment.h"
 #include "graph/graph.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/standard_error.h"
 #include "plugin/loading.h"
+#include "util/crash_stack.h"
 
 namespace millrace {
 namespace {

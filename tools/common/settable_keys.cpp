@@ -4,15 +4,15 @@
 #include <optional>
 #include <utility>
 
-#include "config/document.h"
 #include "config/overruled_keys.h"
 #include "config/plan.h"
-#include "config/shipped.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "toml/document.h"
+#include "toml/shipped.h"
 
 namespace millrace {
 namespace {

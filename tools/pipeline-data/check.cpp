@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/characters.h"
 #include "counter.h"
 #include "data_parts.h"
 #include "millrace/detail/random.h"
@@ -16,6 +15,7 @@
 #include "millrace/util/standard_error.h"
 #include "run/doctor/doctor.h"
 #include "stop_signal.h"
+#include "util/characters.h"
 #include "verbs.h"
 
 namespace millrace {

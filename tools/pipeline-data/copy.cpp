@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/secrets.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "counter.h"
@@ -20,6 +19,7 @@
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
 #include "stop_signal.h"
+#include "util/secrets.h"
 #include "verbs.h"
 
 namespace millrace {

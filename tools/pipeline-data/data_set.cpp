@@ -7,13 +7,13 @@
 #include <set>
 #include <thread>
 
-#include "base/silent_services.h"
-#include "memory_limits/budget.h"
-#include "memory_limits/limit.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
+#include "plugin/silent_services.h"
+#include "prepare/budget.h"
+#include "util/limit.h"
 
 namespace millrace {
 

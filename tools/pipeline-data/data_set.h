@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "millrace/plugin.h"
 #include "millrace/stage.h"
-#include "stages/data_line.h"
+#include "prepare/data_line.h"
 
 namespace millrace {
 

@@ -6,11 +6,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/characters.h"
-#include "base/secrets.h"
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
+#include "util/characters.h"
+#include "util/secrets.h"
 #include "verbs.h"
 
 namespace millrace {

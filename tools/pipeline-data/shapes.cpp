@@ -13,8 +13,8 @@
 #include "image_bytes.h"
 #include "millrace/error.h"
 #include "millrace/util/paths.h"
+#include "prepare/data_line.h"
 #include "shape_image.h"
-#include "stages/data_line.h"
 #include "verbs.h"
 
 namespace millrace {

@@ -14,8 +14,8 @@
 #include "data_set.h"
 #include "millrace/error.h"
 #include "millrace/util/text.h"
-#include "recipe/image_summary.h"
-#include "stages/pixel_counts.h"
+#include "prepare/image_summary.h"
+#include "prepare/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"
 

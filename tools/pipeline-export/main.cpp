@@ -8,8 +8,6 @@
 #include <fstream>
 #include <optional>
 
-#include "base/secrets.h"
-#include "base/shell.h"
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "millrace/error.h"
@@ -19,6 +17,8 @@
 #include "onnx_file.h"
 #include "proof.h"
 #include "send_samples.h"
+#include "util/secrets.h"
+#include "util/shell.h"
 
 namespace {
 

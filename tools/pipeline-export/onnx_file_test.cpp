@@ -8,7 +8,6 @@
 #include <set>
 #include <sstream>
 
-#include "config/document.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/layer.h"
@@ -18,6 +17,7 @@
 #include "onnx.pb.h"
 #include "proof.h"
 #include "testkit/files.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

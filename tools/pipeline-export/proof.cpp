@@ -14,14 +14,14 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/json.h"
 #include "config/plan.h"
-#include "files/file_sum.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/util/output_file.h"
 #include "run/runner.h"
 #include "send_samples.h"
+#include "util/file_sum.h"
+#include "util/json.h"
 
 namespace millrace {
 namespace {

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <sstream>
 
-#include "base/library_folder.h"
 #include "millrace/error.h"
+#include "util/library_folder.h"
 
 namespace millrace {
 namespace {

@@ -14,16 +14,16 @@
 #include <limits>
 #include <sstream>
 
-#include "base/control_group.h"
 #include "common/text_table.h"
 #include "config/plan.h"
 #include "inspect.h"
 #include "licences.h"
-#include "memory_limits/limit.h"
 #include "millrace/backend/backend.h"
 #include "millrace/detail/types.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/host_cores.h"
+#include "util/control_group.h"
+#include "util/limit.h"
 
 namespace millrace {
 namespace {

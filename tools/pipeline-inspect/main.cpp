@@ -9,10 +9,8 @@
 #include "common/join_ranks.h"
 #include "common/last_words.h"
 #include "common/settable_keys.h"
-#include "config/document.h"
 #include "config/plan.h"
 #include "config/schema.h"
-#include "config/shipped.h"
 #include "conformance.h"
 #include "inspect.h"
 #include "licences.h"
@@ -24,6 +22,8 @@
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/text.h"
 #include "network/load.h"
+#include "toml/document.h"
+#include "toml/shipped.h"
 
 namespace {
 

@@ -8,12 +8,12 @@
 
 #include "common/text_table.h"
 #include "inspect.h"
-#include "memory_limits/limit.h"
 #include "millrace/backend/backend.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/optimizer.h"
 #include "prepare/devices.h"
+#include "util/limit.h"
 
 namespace millrace {
 namespace {

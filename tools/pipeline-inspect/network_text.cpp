@@ -4,7 +4,7 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "network/published.h"
-#include "weight_files/fetched_weights.h"
+#include "weights/fetched_weights.h"
 
 namespace millrace {
 

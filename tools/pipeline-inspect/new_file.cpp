@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "config/document.h"
 #include "config/schema.h"
 #include "inspect.h"
 #include "millrace/error.h"
+#include "toml/document.h"
 
 namespace millrace {
 

@@ -2,11 +2,11 @@
 
 #include <fstream>
 
-#include "base/secrets.h"
 #include "common/text_table.h"
-#include "config/document.h"
 #include "inspect.h"
 #include "millrace/util/text.h"
+#include "toml/document.h"
+#include "util/secrets.h"
 
 namespace millrace {
 

@@ -3,10 +3,10 @@
 #include "inspect.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/text.h"
-#include "recipe/image_summary.h"
-#include "recipe/inference_recipe.h"
-#include "weight_files/weights.h"
-#include "weight_formats/tensor_file.h"
+#include "prepare/image_summary.h"
+#include "prepare/inference_recipe.h"
+#include "weights/tensor_file.h"
+#include "weights/weights.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "inspect.h"
-#include "weight_formats/safetensors.h"
+#include "weights/safetensors.h"
 
 namespace millrace {
 namespace {

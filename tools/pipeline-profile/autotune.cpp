@@ -10,8 +10,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "config/document.h"
 #include "millrace/detail/value.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

@@ -5,10 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "config/document.h"
 #include "millrace/error.h"
 #include "network/load.h"
 #include "prepare/devices.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

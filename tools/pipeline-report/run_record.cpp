@@ -8,10 +8,10 @@
 #include <optional>
 #include <set>
 
-#include "base/json.h"
-#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/earlier_events.h"
+#include "toml/document.h"
+#include "util/json.h"
 
 namespace millrace {
 

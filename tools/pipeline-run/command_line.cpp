@@ -8,12 +8,12 @@
 #include <filesystem>
 #include <utility>
 
-#include "base/shell.h"
 #include "checkpoint/run_folder.h"
 #include "common/arguments.h"
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/paths.h"
+#include "util/shell.h"
 
 namespace millrace {
 

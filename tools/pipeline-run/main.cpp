@@ -49,7 +49,7 @@
 #include "screen_watch.h"
 #include "signal_watch.h"
 #include "trace_file.h"
-#include "weight_files/best_weights.h"
+#include "weights/best_weights.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "stages/data_line.h"
+#include "prepare/data_line.h"
 
 namespace millrace {
 namespace {

@@ -21,9 +21,9 @@
 #include "photograph_sizes.h"
 #include "predict_images.h"
 #include "prediction_folder.h"
-#include "recipe/inference_recipe.h"
-#include "weight_files/fetched_weights.h"
-#include "weight_formats/tensor_file.h"
+#include "prepare/inference_recipe.h"
+#include "weights/fetched_weights.h"
+#include "weights/tensor_file.h"
 
 namespace millrace {
 

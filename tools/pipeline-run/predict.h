@@ -1,4 +1,4 @@
-// --predict: makes pipelines from a file of weights, which describes its image preparation (recipe/inference_recipe.h).
+// --predict: makes pipelines from a file of weights, which describes its image preparation (prepare/inference_recipe.h).
 #pragma once
 
 #include <string>

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <utility>
 
-#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/util/files.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/text.h"
+#include "toml/document.h"
 
 namespace millrace {
 

@@ -11,9 +11,9 @@
 #include <regex>
 #include <system_error>
 
-#include "files/durable.h"
 #include "millrace/error.h"
 #include "millrace/util/paths.h"
+#include "util/durable.h"
 
 namespace millrace {
 

@@ -12,10 +12,10 @@
 
 #include "command_line.h"
 #include "common/arguments.h"
-#include "config/document.h"
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "millrace/util/output_file.h"
-#include "telemetry/trace.h"
+#include "report/trace.h"
 
 namespace millrace {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "prepare/build.h"
 #include "report/number_watch.h"
-#include "stages/build.h"
 
 namespace millrace {
 

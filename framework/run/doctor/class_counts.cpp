@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "data/sample_order.h"
 #include "millrace/backend/network.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -16,7 +17,6 @@
 #include "millrace/util/source_parts.h"
 #include "millrace/util/text.h"
 #include "run/doctor/doctor.h"
-#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {

@@ -1,14 +1,14 @@
 // Files of samples: those that are missing, those that changed since the checkpoint, and names of files made from theirs.
 #include <fmt/format.h>
 
+#include "data/sample_order.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/source.h"
 #include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/file_sizes.h"
+#include "prepare/contents.h"
 #include "run/doctor/doctor.h"
-#include "sampling/sample_order.h"
-#include "stages/contents.h"
 
 namespace millrace {
 namespace {

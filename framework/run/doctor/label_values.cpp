@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/sample_order.h"
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -19,7 +20,6 @@
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/text.h"
 #include "run/doctor/doctor.h"
-#include "sampling/sample_order.h"
 
 namespace millrace {
 

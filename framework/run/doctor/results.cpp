@@ -6,10 +6,10 @@
 #include <tuple>
 
 #include "config/graph_plan.h"
+#include "data/sample_order.h"
 #include "millrace/backend/network.h"
 #include "millrace/loss.h"
 #include "run/doctor/doctor.h"
-#include "sampling/sample_order.h"
 
 namespace millrace {
 namespace {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <vector>
 
+#include "data/sample_order.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/text.h"
+#include "prepare/frugal_reader.h"
 #include "run/doctor/doctor.h"
-#include "sampling/sample_order.h"
-#include "stages/frugal_reader.h"
 
 namespace millrace {
 namespace {

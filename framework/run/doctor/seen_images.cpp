@@ -11,8 +11,8 @@
 
 #include "millrace/error.h"
 #include "millrace/stage.h"
+#include "prepare/data_line.h"
 #include "run/doctor/doctor.h"
-#include "stages/data_line.h"
 
 namespace millrace {
 namespace {

@@ -6,15 +6,15 @@
 #include <filesystem>
 #include <iterator>
 
-#include "base/secrets.h"
 #include "checkpoint/best.h"
 #include "config/difference.h"
-#include "config/document.h"
 #include "config/named_weights.h"
 #include "millrace/error.h"
 #include "prepare/batch_choice.h"
 #include "report/class_figures.h"
 #include "run/doctor/doctor.h"
+#include "toml/document.h"
+#include "util/secrets.h"
 
 namespace millrace {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "config/document.h"
 #include "run/doctor/doctor.h"
+#include "toml/document.h"
 
 namespace millrace {
 namespace {

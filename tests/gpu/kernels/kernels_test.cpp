@@ -21,7 +21,6 @@
 #include <regex>
 #include <set>
 
-#include "base/library_folder.h"
 #include "device_fixture.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
@@ -36,6 +35,7 @@
 #include "testkit/operator_cases.h"
 #include "testkit/optimizers.h"
 #include "testkit/synthetic.h"
+#include "util/library_folder.h"
 
 namespace millrace::cuda {
 namespace {
