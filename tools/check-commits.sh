@@ -13,7 +13,7 @@ fault_of() {
   case ${verb,,} in
     *ss | process | focus | alias | bias | need | speed | feed | seed | shed | embed | exceed | proceed | bring | string | ring) ;;
     the | a | an | no | its | this | these | all | each | every | it | what | which | is | are | does | now | of | with | in | on | for | and | or | *ed | *ing | *s)
-      echo "'$verb' is no imperative: write what the commit does as an order, such as 'add' or 'refuse'" ;;
+      echo "'$verb' is not an imperative: write an order, such as 'add' or 'refuse'" ;;
   esac
 }
 

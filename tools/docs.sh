@@ -10,7 +10,7 @@ if [ $# -ne 1 ]; then
 fi
 for program in mkdocs doxygen dot; do
   if ! command -v "$program" >/dev/null; then
-    echo "docs.sh: $program is missing; tools/install-deps.sh mkdocs doxygen graphviz installs what is needed" >&2
+    echo "docs.sh: $program is missing; tools/install-deps.sh mkdocs doxygen graphviz installs them" >&2
     exit 1
   fi
 done

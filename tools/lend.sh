@@ -17,7 +17,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --no-build) builds='' && shift && continue ;;
     --cifar10 | --continue | --build | --jobs) [ $# -gt 1 ] || refuse "$1 needs a value" ;;
-    *) refuse "there is no option '$1'; the first lines of this script name them" ;;
+    *) refuse "unknown option '$1'; the first lines of this script name them" ;;
   esac
   case $1 in --cifar10) cifar10=$2 ;; --continue) earlier=$2 ;; --build) build=$2 ;; --jobs) jobs=$2 ;; esac
   shift 2
@@ -124,7 +124,7 @@ travelling() {
     awk '{ sum += $1 } END { printf "%d\n", sum }'
 }
 
-[ -z "$earlier" ] || cp "$earlier" "$work/journal.jsonl" || refuse "$earlier is no journal of a visit"
+[ -z "$earlier" ] || cp "$earlier" "$work/journal.jsonl" || refuse "$earlier is not the journal of a visit"
 begun=$SECONDS
 [ -z "$builds" ] || build_programs
 built=$((SECONDS - begun))

@@ -11,7 +11,7 @@ wanted=0.95
 
 step() { printf '\n== %s\n' "$1" >&2; }
 
-step "Installing what is missing"
+step "Installing missing packages"
 tools/install-deps.sh
 
 step "Building into $build"

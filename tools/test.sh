@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
-#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, and all
-#                      programs without CUDA; runs tests of what AddressSanitizer has, and of parts that are built once more under
-#                      ThreadSanitizer without the libraries that only plugins need; clang checks what mutexes guard. Five hours on
-#                      two cores, of which most is building
+# Installs missing packages, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
+#   --sanitizers       also builds everything under both sanitizers, and for fuzzing by clang, and all programs without CUDA; runs tests
+#                      of what AddressSanitizer has, and of parts that are built once more under ThreadSanitizer without the libraries
+#                      that only plugins need; clang checks what mutexes guard. Hours on two cores, of which most is building
 #   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -34,7 +33,7 @@ failed=0
 whole() {  # PRESET [OPTION...]: everything
   { cmake --preset "$1" -DBUILD_TESTING=ON "${@:2}" && cmake --build --preset "$1" --target all; } || failed=$?
 }
-# As users without CUDA and tests build: all programs with --sanitizers, else what is compiled otherwise there, without the optimizer.
+# As users without CUDA and tests build: all programs with --sanitizers, else the sources that compile differently there, without the optimizer.
 if [ "${options[0]-}" = --sanitizers ]; then  # a build that fails stops no other one
   { cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null && cmake --build --preset release --target kernels programs; } ||
     failed=$?
@@ -47,7 +46,7 @@ else
   cmake --preset release -B build/without_cuda -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O0 >/dev/null
   cmake --build build/without_cuda --target kernels
 fi
-ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$?  # many tests wait for what they time
+ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$?  # many tests mostly wait
 
 echo "the tests that took longest, in seconds:"
 awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { print $4, name }' \

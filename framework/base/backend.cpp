@@ -38,13 +38,12 @@ void check_gradients(const Network& network, const CompileRequest& request) {
   const Shape& result = network.output();
   for (const auto& [by, of] : request.gradients) {
     if (by.layer < 0)
-      fail(ErrorKind::usage, "the gradient of a score by the network's input was asked for: name a layer's output");
+      fail(ErrorKind::usage, "the gradient of a score with respect to the network's input was requested: name a layer's output");
     if (result.elements() != result[0]) {
-      fail(ErrorKind::usage, "the network's output is a map, {}: there is no score whose gradient could be computed",
-           to_string(result));
+      fail(ErrorKind::usage, "the network's output is a map, {}, so it has no score with a gradient", to_string(result));
     }
     if (of < ScoreGradient::kLabel || of >= result[0]) {
-      fail(ErrorKind::usage, "the gradient of number {} of the network's result was asked for: it has {}", of, result[0]);
+      fail(ErrorKind::usage, "the gradient of number {} of the network's result was requested, but it has {}", of, result[0]);
     }
   }
 }

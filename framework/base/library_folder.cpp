@@ -11,4 +11,13 @@ std::filesystem::path library_folder() {
   return std::filesystem::weakly_canonical(info.dli_fname, ignored).parent_path();
 }
 
+std::vector<std::filesystem::path> share_folders() {
+  std::vector<std::filesystem::path> folders;
+  const std::filesystem::path library = library_folder();
+  for (const std::filesystem::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
+    if (!root.empty()) folders.push_back(root / "share" / "millrace");
+  }
+  return folders;
+}
+
 }  // namespace millrace

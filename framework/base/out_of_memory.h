@@ -7,7 +7,7 @@ namespace millrace {
 
 inline constexpr const char* kOutOfMemory = "out of memory";
 inline constexpr const char* kNoThread =
-    "the system starts no more threads: there is no memory for a stack, or too many run (ulimit -u)";
+    "the system cannot start another thread: memory for its stack is lacking, or too many run (ulimit -u)";
 
 inline bool lacks_memory(const Error& error) { return error.message() == kOutOfMemory || error.message() == kNoThread; }
 

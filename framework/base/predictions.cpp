@@ -211,7 +211,7 @@ bool FiniteCount::is_finite(std::span<const float> outputs) {
   return std::ranges::all_of(outputs, [](float value) { return value < std::numeric_limits<float>::infinity(); });
 }
 
-void FiniteCount::look(const Predictions& share, const Predictions::Values& outputs) {
+void FiniteCount::add(const Predictions& share, const Predictions::Values& outputs) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts) continue;
@@ -227,8 +227,8 @@ void FiniteCount::look(const Predictions& share, const Predictions::Values& outp
 void FiniteCount::end_pass(const StageSite& site) {
   if (wrong_ > 0) {
     site.run->warn(
-        fmt::format("{}: {} of {} predictions are not finite and mean nothing, such as that of '{}': the weights hold such "
-                    "numbers, or the network's values grow too large",
+        fmt::format("{}: {} of {} predictions are not finite and therefore meaningless, such as that of '{}': the weights are "
+                    "not finite either, or the network's values grow too large",
                     site.place(), wrong_, images_, line_text(first_)));
     site.run->not_finite(site.graph, step_, "a prediction");
   }

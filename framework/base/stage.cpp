@@ -40,15 +40,15 @@ namespace {
 
 // An earlier stage emitted other images than it declared; otherwise the plan would have been refused.
 [[noreturn]] void refuse_image(const Sample& sample) {
-  fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
+  fail(ErrorKind::usage, "sample '{}': an image of {} arrives, but 8-bit images of one frame were announced", sample.place(),
        to_string(sample.image().shape));
 }
 
 // Caches and recipes rely on is_random(): undeclared draws would repeat in every epoch, or be missing in a prediction.
 [[noreturn]] void refuse_draw(const Sample& sample) {
   fail(ErrorKind::usage,
-       "sample '{}': the stage drew a random number, and its is_random() says that it draws none: a class that uses its Draw "
-       "overrides is_random()",
+       "sample '{}': the stage drew a random number, but its is_random() returns false: a class that uses its Draw overrides "
+       "is_random()",
        sample.place());
 }
 

@@ -13,18 +13,18 @@ class WaitedTime {
   using Clock = std::chrono::steady_clock;
   static constexpr double kMax = 0.5;  // seconds
 
-  explicit WaitedTime(Clock::time_point now = Clock::now()) : looked_(now) {}
+  explicit WaitedTime(Clock::time_point now = Clock::now()) : last_(now) {}
 
   // Seconds since construction or restart. Call it several times a second.
-  double look(Clock::time_point now = Clock::now()) {
-    seconds_ += std::min(std::chrono::duration<double>(now - looked_).count(), kMax);
-    looked_ = now;
+  double seconds(Clock::time_point now = Clock::now()) {
+    seconds_ += std::min(std::chrono::duration<double>(now - last_).count(), kMax);
+    last_ = now;
     return seconds_;
   }
   void restart(Clock::time_point now = Clock::now()) { *this = WaitedTime(now); }
 
  private:
-  Clock::time_point looked_;
+  Clock::time_point last_;
   double seconds_ = 0;
 };
 

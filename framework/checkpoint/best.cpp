@@ -72,11 +72,11 @@ void point_to_used(CheckpointPlace& place, const FoundCheckpoint& used, bool was
   } catch (const Error& error) {
     if (was_named) {
       fail(error.kind(),
-           "'{}' cannot be made the run's newest checkpoint: {}; the run does not begin, since a later --resume would take "
-           "another one. Make room for it, as by deleting the checkpoints that come later, and start again",
+           "'{}' cannot be made the run's newest checkpoint: {}; the run does not begin, since a later --resume would use "
+           "another one. Free space, for example by deleting the later checkpoints, and start again",
            used.path.string(), error.what());
     }
-    warn(fmt::format("the file 'latest' does not name '{}' yet: {}; the next checkpoint moves it", used.path.string(),
+    warn(fmt::format("the file 'latest' does not name '{}' yet: {}; the next checkpoint updates it", used.path.string(),
                      error.what()));
   }
 }
@@ -106,8 +106,8 @@ std::shared_ptr<const Checkpoint> mend_best(CheckpointPlace& place, FoundCheckpo
   if (exported == known) return nullptr;
   auto older = pointed_to_by_best(place, state.step);
   if (older && !best_of(older->checkpoint.state, figure)) older.reset();
-  warn(fmt::format("the best checkpoint, after step {}, is not there or damaged: {}", known->step,
-                   older ? fmt::format("'{}' is the best so far", older->path.string()) : "the next figure is the best so far"));
+  warn(fmt::format("the best checkpoint, after step {}, is missing or damaged: {}", known->step,
+                   older ? fmt::format("'{}' is the best so far", older->path.string()) : "the next value counts as the best"));
   const std::uint64_t passes = watched_best(state, figure)->passes;
   SavedState::Watched mended = older ? *watched_best(older->checkpoint.state, figure) : SavedState::Watched{};
   mended.passes = passes;

@@ -34,7 +34,7 @@ std::optional<FoundCheckpoint> best_checkpoint(CheckpointPlace& place, const Bes
 
 // Points `best` to the best checkpoint recorded in `used`, and returns it. If that is gone and best.safetensors (`exported`: its
 // metadata) does not hold it either, warns, and records in `used` the checkpoint under the pointer as the best, or else waits
-// for the next value. Null if there is no such checkpoint. REQUIRES: `used` outlives the result, which may point into it.
+// for the next value. Null without such a checkpoint. REQUIRES: `used` outlives the result, which may point into it.
 std::shared_ptr<const Checkpoint> mend_best(CheckpointPlace& place, FoundCheckpoint& used, const std::string& figure,
                                             const std::optional<Best>& exported, const std::function<void(std::string)>& warn);
 

@@ -74,7 +74,7 @@ TEST_F(BestCheckpointTest, APointerThatCannotBeWrittenIsAnErrorOnlyWhereACheckpo
   EXPECT_EQ(error.kind(), ErrorKind::storage);
   EXPECT_NE(error.message().find("step-000000001' cannot be made the run's newest checkpoint: cannot "), std::string::npos)
       << error.message();
-  EXPECT_NE(error.message().find("deleting the checkpoints that come later"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("deleting the later checkpoints"), std::string::npos) << error.message();
   EXPECT_EQ(pointed_to(folder_.path(), "latest"), checkpoint_name(9));
 }
 
@@ -136,7 +136,7 @@ TEST_F(BestCheckpointTest, ALaterOneIsOfAnAbandonedBranch) {
   fs::remove_all(folder_.path() / checkpoint_name(2));
   point_to(folder_.path(), "best", checkpoint_name(4));
   EXPECT_FALSE(mended().best);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
 }
 
 TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
@@ -144,11 +144,11 @@ TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   const SavedState::Watched none = mended();
   EXPECT_FALSE(none.best);
   EXPECT_EQ(none.passes, 1U);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
   point_to(folder_.path(), "best", checkpoint_name(1));
   EXPECT_EQ(mended().best, 1.0);
   EXPECT_EQ(step_, 1U);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: 'step-000000001' is the best so far\n");
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: 'step-000000001' is the best so far\n");
 }
 
 // A run of an earlier version, whose best checkpoint belongs to another metric.
@@ -164,7 +164,7 @@ TEST_F(BestCheckpointTest, OneThatIsDamagedIsSaid) {
   const fs::path file = folder_.path() / checkpoint_name(2) / "state.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_FALSE(mended().best);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
 }
 
 TEST_F(BestCheckpointTest, ADamagedOneIsNotPointedTo) {

@@ -109,8 +109,8 @@ void require_allowed(const RunComparison& comparison, const std::vector<std::str
   std::string text, options;
   for (const Difference& each : comparison.differences) {
     if (is_allowed(each.key, allowed)) continue;
-    const auto said = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
-    text += fmt::format("\n  {}: {} before, now {}", each.key, said(each.then), said(each.now));
+    const auto value_text = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
+    text += fmt::format("\n  {}: {} before, now {}", each.key, value_text(each.then), value_text(each.now));
     options += " --allow-change " + each.key;
   }
   if (text.empty()) return;
@@ -186,9 +186,9 @@ void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys)
 namespace {
 
 // Also matches a short option, or one word of a key: lr, batch, epochs.
-std::optional<std::string> nearest_key(const std::string& said, const std::vector<std::string>& keys) {
-  if (auto near = nearest_name(said, keys)) return near;
-  const std::string word = said == "lr" ? "learning_rate" : said;
+std::optional<std::string> nearest_key(const std::string& name, const std::vector<std::string>& keys) {
+  if (auto near = nearest_name(name, keys)) return near;
+  const std::string word = name == "lr" ? "learning_rate" : name;
   const auto has_word = [&](const std::string& key) {
     return fmt::format(".{}.", key).find("." + word + ".") != std::string::npos;
   };
@@ -202,7 +202,7 @@ void require_keys(const std::vector<std::string>& allowed, const std::vector<std
   for (const std::string& each : allowed) {
     if (std::find(keys.begin(), keys.end(), each) != keys.end()) continue;
     const auto near = nearest_key(each, keys);
-    fail(ErrorKind::usage, "--allow-change {}: there is no such key{}", each,
+    fail(ErrorKind::usage, "--allow-change {}: unknown key{}", each,
          near ? fmt::format("; nearest is '{}'", *near) : std::string());
   }
 }

@@ -112,7 +112,7 @@ TEST(Changes, MayBeAllowedOfKeysThatThereAre) {
                                keys));
   const Error error = testkit::error_of([&] { require_keys({"run.epochs", "run.epoch"}, keys); });
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_STREQ(error.what(), "--allow-change run.epoch: there is no such key; nearest is 'run.epochs'");
+  EXPECT_STREQ(error.what(), "--allow-change run.epoch: unknown key; nearest is 'run.epochs'");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ ErrorKind kind_of(int error) {
 // Reads from the disk instead of the page cache, where the system can.
 void read_pieces(const fs::path& path, const std::function<void(const char* data, std::size_t bytes)>& take) {
   const std::string name = path.filename().string();
-  if (is_special_file(path)) fail(ErrorKind::data, "'{}' is no file but a pipe, socket or device", name);
+  if (is_special_file(path)) fail(ErrorKind::data, "'{}' is a pipe, socket or device, not a file", name);
   const OpenFile file(path, O_RDONLY);
   if (file.handle() < 0) fail(kind_of(errno), "'{}' cannot be opened: {}", name, std::strerror(errno));
   ::posix_fadvise(file.handle(), 0, 0, POSIX_FADV_DONTNEED);
@@ -151,7 +151,7 @@ std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpo
     const auto make = [&](const std::string& file) { return std::make_unique<FolderFile>(unfinished / file); };
     for (const FileSum& file : write_files(checkpoint, make)) {
       if (sum_of(unfinished, file.name) != file) {
-        fail(ErrorKind::storage, "'{}' reads back other than it was written", (unfinished / file.name).string());
+        fail(ErrorKind::storage, "'{}' differs from what was written", (unfinished / file.name).string());
       }
       bytes += file.bytes;
     }

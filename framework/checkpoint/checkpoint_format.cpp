@@ -72,7 +72,7 @@ std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:0{}}",
 std::string lost_latest(const std::string& place, const std::string& name) {
   const std::string file = join_url(place, "latest");
   if (is_checkpoint_name(name)) return fmt::format("the checkpoint '{}' is gone", join_url(place, name));
-  return fmt::format("'{}' is damaged: it names no checkpoint; the newest whole one is used", file);
+  return fmt::format("'{}' is damaged: it names no checkpoint; the newest valid one is used", file);
 }
 
 bool is_checkpoint_name(std::string_view name) {
@@ -124,7 +124,7 @@ std::vector<FileSum> read_manifest(const std::string& text) {
   }
   for (const FileSum& file : files) {
     if (std::ranges::find(names, file.name) != names.end()) continue;
-    fail(ErrorKind::data, "its {} names '{}', which is no file of a checkpoint", kManifestFile, shown(file.name));
+    fail(ErrorKind::data, "its {} names '{}', which is not a file of a checkpoint", kManifestFile, shown(file.name));
   }
   return files;
 }

@@ -72,7 +72,7 @@ class CheckpointObjects final : public CheckpointPlace {
       const std::string url = url_of(written.name, file.name);
       if (sum_of(url, file.name) != file) {
         storage_.remove(url_of(written.name, kManifestFile));  // makes it incomplete
-        fail(ErrorKind::storage, "'{}' reads back other than it was written", url);
+        fail(ErrorKind::storage, "'{}' differs from what was written", url);
       }
       written.bytes += file.bytes;
     }

@@ -72,7 +72,7 @@ class HeldObjects final : public Storage {
   }
   const std::string& at(const std::string& url) const {
     const auto found = objects.find(url);
-    if (found == objects.end()) fail(ErrorKind::data, "cannot read '{}': there is no such object", url);
+    if (found == objects.end()) fail(ErrorKind::data, "cannot read '{}': no such object", url);
     return found->second;
   }
 };
@@ -92,7 +92,7 @@ class CheckpointPlaceTest : public testing::Test {
             .storage = &storage_,
             .lock = folder_.path() / "run",
             .keep = 2,
-            .tell = [this](CheckpointEvent event) { told_.push_back(std::move(event)); },
+            .report = [this](CheckpointEvent event) { told_.push_back(std::move(event)); },
             .warn = [this](std::string text) { warnings_ += text + "\n"; }};
   }
   // Writes steps `first` to `last`; the first is the best. Returns the final error, or "".
@@ -146,7 +146,7 @@ TEST_F(CheckpointPlaceTest, WhatReadsBackOtherThanItWasWrittenIsNoCheckpoint) {
   EXPECT_EQ(write_all(1, 1), "");
   for (const char* file : {"state.safetensors", "state.json", "pipeline.toml", "manifest.json"}) {
     storage_.spoiled = file;
-    EXPECT_NE(write_all(2, 2).find(std::string(file) + "' reads back other than it was written"), std::string::npos) << file;
+    EXPECT_NE(write_all(2, 2).find(std::string(file) + "' differs from what was written"), std::string::npos) << file;
     EXPECT_EQ(storage_.objects.at(kUrl + "/latest"), "step-000000001\n");
     EXPECT_EQ(newest(), 1U);
   }
@@ -202,7 +202,7 @@ TEST_F(CheckpointPlaceTest, AFaultThatPassesCostsACheckpointAtMost) {
     EXPECT_EQ(std::count(warnings_.begin(), warnings_.end(), '\n'), 1) << call << ": " << warnings_;
     EXPECT_NE(warnings_.find(": no answer"), std::string::npos) << warnings_;
     if (announced() < 4) {
-      EXPECT_NE(end.find("the last checkpoint is not written: "), std::string::npos) << call << ": " << end;
+      EXPECT_NE(end.find("the last checkpoint was not written: "), std::string::npos) << call << ": " << end;
     }
   }
 }

@@ -252,7 +252,7 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneOfTheSameStep) {
 TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
   std::string text = to_json({});
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
-  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, and this program reads 1");
+  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, but this program reads 1");
 }
 
 TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {
@@ -261,7 +261,7 @@ TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {
   ASSERT_EQ(::mkfifo((folder_ / "latest").c_str(), 0600), 0);
   const Error error = testkit::error_of([&] { newest(); });
   EXPECT_EQ(std::string(error.what()),
-            fmt::format("'{}': 'latest' is no file but a pipe, socket or device", folder_.path().string()));
+            fmt::format("'{}': 'latest' is a pipe, socket or device, not a file", folder_.path().string()));
 }
 
 }  // namespace

@@ -56,12 +56,12 @@ void CheckpointWriter::lock_folder(const std::filesystem::path& folder) {
 }
 
 // Writing creates the folder again, so a removed folder would go unnoticed.
-void CheckpointWriter::look_at_folder() {
+void CheckpointWriter::check_folder() {
   if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
   ::close(std::exchange(folder_, -1));
   setting_.warn(
-      fmt::format("the folder of checkpoints '{}' was moved away or removed: those from here on are in a new one of "
-                  "this name, and those before are not",
+      fmt::format("the folder of checkpoints '{}' was moved or removed: later ones go into a new folder of this name, which "
+                  "lacks the earlier ones",
                   setting_.folder.string()));
 }
 
@@ -113,7 +113,7 @@ void CheckpointWriter::finish() {
   if (is_last_one_best) try_best_again();
   std::string text;
   if (lost_) {
-    text = fmt::format("the last checkpoint is not written: {}", failure_.what());
+    text = fmt::format("the last checkpoint was not written: {}", failure_.what());
     if (refused_) text += rescue("latest", refused_->checkpoint);
   }
   if (is_last_one_best) best_left_ = nullptr;
@@ -127,7 +127,7 @@ std::string CheckpointWriter::finish_best() {
   if (!best_left_ || try_best_again()) return {};
   const SharedJob best = std::exchange(best_left_, nullptr);
   std::string text =
-      fmt::format("the best checkpoint, after step {}, is not written: {}", best->checkpoint.state.step, failure_.what());
+      fmt::format("the best checkpoint, after step {}, was not written: {}", best->checkpoint.state.step, failure_.what());
   if (!setting_.rescue.empty()) text += rescue("best", best->checkpoint);
   return text;
 }
@@ -193,11 +193,11 @@ void CheckpointWriter::attempt(const SharedJob& job) {
   } catch (...) {
     fail_by(current_error(), job);
   }
-  tell_attempted(*job);
+  report_attempted(*job);
 }
 
 // Errors of the callback must not fail the checkpoint.
-void CheckpointWriter::tell_attempted(const Job& job) {
+void CheckpointWriter::report_attempted(const Job& job) {
   if (!setting_.attempted) return;
   try {
     setting_.attempted(job.best ? &job.checkpoint : nullptr);
@@ -221,7 +221,7 @@ bool CheckpointWriter::try_best_again() {
 void CheckpointWriter::write(const Job& job) {
   const auto start = Clock::now();
   const std::uint64_t step = job.checkpoint.state.step;
-  look_at_folder();
+  check_folder();
   const auto [name, bytes] = place_->write(job.checkpoint);
   if (setting_.sync) setting_.sync();
   if (job.best) place_->point_to("best", name);
@@ -234,12 +234,12 @@ void CheckpointWriter::write(const Job& job) {
     const std::lock_guard lock(mutex_);
     failures_ = 0;
   }
-  setting_.tell({.step = step,
-                 .path = setting_.folder / name,
-                 .stood_still_seconds = job.stood_still_seconds,
-                 .seconds = seconds_of(Clock::now() - start),
-                 .bytes = bytes,
-                 .best = job.best});
+  setting_.report({.step = step,
+                   .path = setting_.folder / name,
+                   .stood_still_seconds = job.stood_still_seconds,
+                   .seconds = seconds_of(Clock::now() - start),
+                   .bytes = bytes,
+                   .best = job.best});
 }
 
 // Failing to remove old checkpoints must not fail the new one, which is written.
@@ -247,7 +247,7 @@ void CheckpointWriter::tidy(const std::string& name) {
   try {
     place_->tidy(name, setting_.keep, setting_.keep_every);
   } catch (const Error& error) {
-    if (std::exchange(told_of_old_ones_, true)) return;
+    if (std::exchange(warned_of_old_, true)) return;
     setting_.warn(fmt::format("old checkpoints stay in '{}': {}", setting_.folder.string(), error.what()));
   }
 }
@@ -267,7 +267,7 @@ void CheckpointWriter::fail_by(const Error& error, const SharedJob& job) {
   const bool has_one = setting_.resumes || newest_ > 0;
   setting_.warn(fmt::format("no checkpoint after step {}: {}; {}; training continues{}", step, failure_.what(),
                             has_one ? "the previous checkpoint is kept" : "the run has none yet",
-                            job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
+                            job->best ? "; it is the best one, and stays in memory for another attempt" : ""));
 }
 
 }  // namespace millrace

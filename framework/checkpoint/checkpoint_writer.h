@@ -35,7 +35,7 @@ class CheckpointWriter {
     std::function<void()> sync = {};    // flushes files that a checkpoint relies on before it becomes the newest
     // Called after each attempt on the writing thread. `best`: the checkpoint if it is the best, else null.
     std::function<void(const Checkpoint* best)> attempted = {};
-    std::function<void(CheckpointEvent)> tell;
+    std::function<void(CheckpointEvent)> report;
     std::function<void(std::string)> warn;
   };
   // Makes and locks the folder, so that only one process resumes a run. Throws Error(usage) naming it, or the error of an
@@ -75,7 +75,7 @@ class CheckpointWriter {
     Fetch fetch = {};
   };
   void lock_folder(const std::filesystem::path& folder);
-  void look_at_folder();
+  void check_folder();
   using SharedJob = std::shared_ptr<const Job>;
   void run();
   void wait_until_written();
@@ -85,7 +85,7 @@ class CheckpointWriter {
   void write(const Job& job);
   void tidy(const std::string& name);
   void fail_by(const Error& error, const SharedJob& job);
-  void tell_attempted(const Job& job);
+  void report_attempted(const Job& job);
   std::string rescue(const char* pointer, const Checkpoint& checkpoint);
 
   const Setting setting_;
@@ -102,7 +102,7 @@ class CheckpointWriter {
   int failures_ = 0;                   // failed attempts since the last success
   Error failure_{ErrorKind::run, {}};  // error of the last failed attempt
   // Owned by the thread while there is a job, else by the caller.
-  bool told_of_old_ones_ = false;      // warned that old checkpoints cannot be removed
+  bool warned_of_old_ = false;         // warned that old checkpoints cannot be removed
   std::uint64_t newest_ = 0;           // steps done in the newest checkpoint written here
   std::optional<std::uint64_t> lost_;  // steps done in the last one, if it was not written
   SharedJob refused_;                  // that checkpoint, if the disk failed and a rescue folder exists

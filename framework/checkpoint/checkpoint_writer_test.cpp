@@ -20,7 +20,7 @@ class CheckpointWriterTest : public CheckpointTest {
     return {.folder = folder_.path() / "made",
             .keep = 2,
             .seconds = 0,
-            .tell = [this](CheckpointEvent event) { events_.push_back(std::move(event)); },
+            .report = [this](CheckpointEvent event) { events_.push_back(std::move(event)); },
             .warn = [this](std::string text) { warnings_ += text + "\n"; }};
   }
   std::string latest() const { return pointed_to(folder_.path() / "made", "latest"); }
@@ -82,8 +82,7 @@ TEST_F(CheckpointWriterTest, AFolderThatIsMovedAwayIsMadeAgainAndThatIsSaidOnce)
     if (step == 2) fs::rename(folder_.path() / "made", folder_.path() / "moved");
     checkpoints.write(checkpoint_at(step), false, CheckpointWriter::Clock::now());
     checkpoints.wait();
-    const bool is_moved =
-        warnings_.find("made' was moved away or removed: those from here on are in a new one") != std::string::npos;
+    const bool is_moved = warnings_.find("made' was moved or removed: later ones go into a new folder") != std::string::npos;
     EXPECT_EQ(is_moved, step > 1) << step << ": " << warnings_;
   }
   checkpoints.finish();
@@ -137,7 +136,7 @@ TEST_F(CheckpointWriterTest, WithoutItsValuesOneIsNotWritten) {
   checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now(),
                     [](auto&) { fail(ErrorKind::device, "cuda:0 is lost"); });
-  EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(), "the last checkpoint is not written: cuda:0 is lost");
+  EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(), "the last checkpoint was not written: cuda:0 is lost");
   EXPECT_EQ(warnings_, "no checkpoint after step 2: cuda:0 is lost\n");
   EXPECT_EQ(latest(), checkpoint_name(1));
   checkpoints.write(checkpoint_at(3), false, CheckpointWriter::Clock::now());
@@ -153,7 +152,7 @@ TEST_F(CheckpointWriterTest, ValuesThatAreNotFiniteAreNeverTheNewest) {
     bad.tensors[1].values[3] = value;
     checkpoints.write(std::move(bad), true, CheckpointWriter::Clock::now());
     EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(),
-                 "the last checkpoint is not written: 'fc.weight/momentum' has values that are not finite");
+                 "the last checkpoint was not written: 'fc.weight/momentum' has values that are not finite");
   }
   const std::string warning = "no checkpoint after step 2: 'fc.weight/momentum' has values that are not finite\n";
   EXPECT_EQ(warnings_, warning + warning);
@@ -185,7 +184,7 @@ TEST_F(CheckpointWriterTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext
     checkpoints.wait();
   }
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
-  EXPECT_NE(warnings_.find("; it is the best one, and waits in memory to be tried again"), std::string::npos) << warnings_;
+  EXPECT_NE(warnings_.find("; it is the best one, and stays in memory for another attempt"), std::string::npos) << warnings_;
   checkpoints.write(checkpoint_at(3), false, CheckpointWriter::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(2));
@@ -211,8 +210,8 @@ TEST_F(CheckpointWriterTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
   bad.tensors[0].values[0] = std::numeric_limits<float>::quiet_NaN();
   checkpoints.write(std::move(bad), false, CheckpointWriter::Clock::now());
   const std::string error = testkit::error_of([&] { checkpoints.finish(); }).what();
-  EXPECT_NE(error.find("the last checkpoint is not written: "), std::string::npos) << error;
-  EXPECT_NE(error.find("; the best checkpoint, after step 2, is not written: cannot make '"), std::string::npos) << error;
+  EXPECT_NE(error.find("the last checkpoint was not written: "), std::string::npos) << error;
+  EXPECT_NE(error.find("; the best checkpoint, after step 2, was not written: cannot make '"), std::string::npos) << error;
   EXPECT_EQ(pointed_to(folder_.path() / "rescue", "best"), checkpoint_name(2)) << error;
   EXPECT_EQ(read_checkpoint(folder_.path() / "rescue" / checkpoint_name(2)).state.step, 2U);
   EXPECT_EQ(checkpoints.rescued(), "") << "it is not the last one";
@@ -224,7 +223,7 @@ TEST_F(CheckpointWriterTest, ABestOneThatWaitsIsTriedOnceMoreWhenTheRunFails) {
     const testkit::SmallFiles small(100);
     checkpoints.write(checkpoint_at(1), true, CheckpointWriter::Clock::now());
     checkpoints.wait();
-    EXPECT_TRUE(checkpoints.finish_best().starts_with("the best checkpoint, after step 1, is not written: "));
+    EXPECT_TRUE(checkpoints.finish_best().starts_with("the best checkpoint, after step 1, was not written: "));
     checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now());
     checkpoints.wait();
   }

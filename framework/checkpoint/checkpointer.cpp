@@ -28,10 +28,10 @@ void warn_of_changes(const FoundCheckpoint& from, const ReplicaView& view, const
                      changes));
   }
   if (state.replicas == view.all_replicas) return;
-  warn(fmt::format(
-      "the checkpoint '{}' is of {} replica{}, and {} resume: every step keeps its samples; sums over replicas and their "
-      "statistics differ from here on, and with them the bits of the weights",
-      from.path.string(), state.replicas, state.replicas == 1 ? "" : "s", view.all_replicas));
+  warn(
+      fmt::format("the checkpoint '{}' is of {} replica{}, but {} resume: every step keeps its samples; sums and statistics over "
+                  "replicas differ from here on, and so do the bits of the weights",
+                  from.path.string(), state.replicas, state.replicas == 1 ? "" : "s", view.all_replicas));
 }
 
 }  // namespace
@@ -78,22 +78,21 @@ void Checkpointer::open(const fs::path& run, ResumePoint* from, const fs::path& 
                                                                          .seconds = plan.seconds,
                                                                          .sync = listener_.sync,
                                                                          .attempted = std::move(attempted),
-                                                                         .tell =
+                                                                         .report =
                                                                              [this](CheckpointEvent event) {
                                                                                know(event.path);
                                                                                event.by_default =
                                                                                    run_.pipeline.checkpoint.by_default;
-                                                                               listener_.tell(std::move(event));
+                                                                               listener_.report(std::move(event));
                                                                              },
                                                                          .warn = listener_.warn});
   if (from != nullptr) return take_over(*from);
   try {
     run_.places.checkpoints(run)->point_to(RunPlaces::kNumber, std::to_string(run_.places.next_number()));
   } catch (const Error& error) {
-    listener_.warn(
-        fmt::format("it is not written down that this run is newer than others of its name, so --resume may take one of "
-                    "those: {}",
-                    error.what()));
+    listener_.warn(fmt::format(
+        "it could not be recorded that this run is newer than others of its name, so --resume may choose one of those: {}",
+        error.what()));
   }
 }
 

@@ -58,7 +58,7 @@ class Checkpointer {
   // Receives events, on any thread.
   struct Listener {
     std::function<void(std::string text)> warn;
-    std::function<void(CheckpointEvent event)> tell;
+    std::function<void(CheckpointEvent event)> report;
     std::function<void()> sync;  // flushes earlier events to the disk before a later checkpoint becomes the newest
   };
   Checkpointer(Run run, const ReplicaView& replicas, WeightsWriter& weights, Listener listener);

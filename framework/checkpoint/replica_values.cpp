@@ -42,15 +42,15 @@ std::vector<std::string> states_with(const Replica& replica, const std::vector<s
 // Message for a checkpoint without this tensor. The network owns values, the optimizer all other states.
 std::string missing_text(const TensorsByName& tensors, const Parameter& parameter, const std::string& state,
                          const std::string& name) {
-  if (state == kValue) return fmt::format("has no '{}', which this network has", name);
+  if (state == kValue) return fmt::format("has no '{}', but this network does", name);
   std::vector<std::string> kept;
   const std::string prefix = parameter.name + "/";
   for (auto tensor = tensors.lower_bound(prefix); tensor != tensors.end() && tensor->first.starts_with(prefix); ++tensor) {
     if (tensor->first != prefix + std::string(kValue)) kept.push_back(tensor->first.substr(prefix.size()));
   }
   return fmt::format(
-      "is of another optimizer: of '{}' it keeps {}, and this run's optimizer needs its {}. Leave out --resume, and "
-      "--weights RUN begins a new run with the weights of this one",
+      "is of another optimizer: for '{}' it holds {}, but this run's optimizer needs {}. To begin a new run with these weights, "
+      "use --weights RUN instead of --resume",
       parameter.name, kept.empty() ? "no state" : fmt::format("the {}", fmt::join(kept, ", ")), state);
 }
 

@@ -70,24 +70,23 @@ std::optional<ResumeRequest> resume_request(const Pipeline& pipeline, const Resu
   const bool may_resume = options.run || pipeline.checkpoint.resume;
   if (options.allows_changes && !may_resume && !options.only_checks) {
     fail(ErrorKind::usage,
-         "--allow-change says in what a run may differ from the checkpoint that it resumes from: it belongs to --resume, or to "
-         "checkpoint.resume = \"auto\"");
+         "--allow-change allows differences from the checkpoint of a resumed run: it needs --resume or checkpoint.resume = "
+         "\"auto\"");
   }
   if (!options.saves_checkpoints) {
     if (!options.run || options.replays) return std::nullopt;
     fail(ErrorKind::usage,
-         "{}: --resume needs a checkpoint, and this file writes none: it needs a graph that trains, a run.folder, and another "
-         "checkpoint.every than \"never\"",
+         "{}: --resume needs a checkpoint, but this file writes none: set a graph that trains, run.folder, and checkpoint.every "
+         "to anything but \"never\"",
          pipeline.title());
   }
   if (pipeline.run.folder.empty()) {
     fail(ErrorKind::usage,
-         "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none: name a folder, or take "
-         "[checkpoint] out",
+         "{}: [checkpoint] writes into the run's folder, but run.folder = \"\" makes none: name a folder, or remove [checkpoint]",
          pipeline.place_of("run.folder"));
   }
   if (options.run && options.begins_elsewhere && !options.replays) {
-    fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
+    fail(ErrorKind::usage, "--resume uses step and weights of the checkpoint: leave out --from and --weights");
   }
   if (!may_resume || (!options.run && options.begins_elsewhere)) return std::nullopt;
   ResumeRequest request{.asked_by = options.replays ? "--explain-nan"
@@ -109,7 +108,7 @@ ResumeChoice choose_resume(const ResumeRequest& request, const ResumePlaces& pla
     if (each.checkpoint.empty()) continue;
     choice.candidate = i;
     if (i > 0) {
-      choice.warnings.push_back(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' is resumed",
+      choice.warnings.push_back(fmt::format("the run in '{}' has no usable checkpoint: the one in '{}' is resumed",
                                             places.candidates.front().run.string(), each.run.string()));
     }
     return choice;
@@ -149,7 +148,7 @@ std::optional<ResumePoint> find_resume_point(const ResumeRequest& request, const
   const std::string latest = latest_run(places.runs());
   for (std::size_t i = found.candidates.size(); point && i < runs.size(); ++i) {
     if (runs[i].filename() != latest) continue;
-    warn(fmt::format("the newest run is resumed, '{}', and '{}' leads to an older one, '{}'", point->run.string(),
+    warn(fmt::format("the newest run is resumed, '{}', but '{}' links to an older one, '{}'", point->run.string(),
                      (places.runs() / "latest").string(), runs[i].string()));
   }
   return point;

@@ -29,7 +29,7 @@ struct ResumeOptions {
 // A request to resume.
 struct ResumeRequest {
   std::string asked_by;       // "--resume", for messages
-  bool is_explicit = false;   // requested by the user: an error if there is no checkpoint
+  bool is_explicit = false;   // requested by the user: a missing checkpoint is an error
   bool replays = false;       // no error, since the run is replayed from its first step
   std::filesystem::path run;  // named run; "": the newest one
   std::string checkpoint;     // named checkpoint, "step-000001200"; "": the newest one

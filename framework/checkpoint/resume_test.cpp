@@ -117,13 +117,13 @@ TEST(ResumeRequest, OptionsThatContradictEachOtherAreMistakes) {
   const auto mistake = [&](const ResumeOptions& options) {
     return testkit::error_of([&] { resume_request(pipeline, options); }).message();
   };
-  EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it belongs to --resume"), std::string::npos);
-  EXPECT_NE(mistake({.run = ""}).find("it needs a graph that trains, a run.folder, and another checkpoint.every than"),
+  EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it needs --resume"), std::string::npos);
+  EXPECT_NE(mistake({.run = ""}).find("set a graph that trains, run.folder, and checkpoint.every to anything but"),
             std::string::npos);
   EXPECT_NE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}).find("leave out --from and --weights"),
             std::string::npos);
   pipeline.run.folder.clear();
-  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" writes none"), std::string::npos);
+  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" makes none"), std::string::npos);
 }
 
 TEST(ResumeChoice, IsTheNewestRunWithACheckpointThatCanBeUsed) {
@@ -135,8 +135,8 @@ TEST(ResumeChoice, IsTheNewestRunWithACheckpointThatCanBeUsed) {
       choose_resume(request, places_with({{kNewer, "", {"'a' cannot be used"}}, {kOlder, "step-000000004"}}));
   EXPECT_EQ(older.candidate, 1U);
   EXPECT_EQ(older.warnings,
-            (Texts{"'a' cannot be used", std::string("the run in '") + kNewer +
-                                             "' has no checkpoint that can be used: the one in '" + kOlder + "' is resumed"}));
+            (Texts{"'a' cannot be used",
+                   std::string("the run in '") + kNewer + "' has no usable checkpoint: the one in '" + kOlder + "' is resumed"}));
 }
 
 TEST(ResumeChoice, ADamagedCheckpointIsSaidAndTheOneBeforeIsTaken) {

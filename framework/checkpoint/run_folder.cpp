@@ -78,11 +78,11 @@ std::string point_latest_to(const std::filesystem::path& folder) {
   if (is_free) fs::create_directory_symlink(run, made, error);
   if (is_free && !error) fs::rename(made, latest, error);
   if (is_free && !error) return {};
-  const std::string cause = error ? error.message() : "something else than a link of a run is there";
+  const std::string cause = error ? error.message() : "something other than a run's link is there";
   const std::string leads = latest_run(folder.parent_path());
   fs::remove(made, ignored);
-  return fmt::format("'{}' does not lead to this run, '{}': {}{}", latest.string(), folder.string(), cause,
-                     leads.empty() ? "" : fmt::format("; it leads to '{}' as before", leads));
+  return fmt::format("'{}' does not link to this run, '{}': {}{}", latest.string(), folder.string(), cause,
+                     leads.empty() ? "" : fmt::format("; it still links to '{}'", leads));
 }
 
 std::string latest_run(const std::filesystem::path& runs) {
@@ -110,7 +110,7 @@ void require_run_folder(std::string_view asked, const std::filesystem::path& fol
          plain.string(), run.string(), plain.string());
   }
   if (may_be_gone || exists(folder / "pipeline.toml") || exists(folder / "checkpoints")) return;
-  fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked, folder.string());
+  fail(ErrorKind::usage, "{}: '{}' is not a folder of a run", asked, folder.string());
 }
 
 }  // namespace millrace

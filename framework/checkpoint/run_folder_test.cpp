@@ -57,13 +57,13 @@ TEST(Latest, SaysWhyItDoesNotLeadToTheRun) {
   EXPECT_EQ(latest_run(folder.path()), "2026-01-01T00-00-00");
   const fs::path in_the_way = folder / ".latest-2026-01-02T00-00-00";  // as on a file system without links
   fs::create_directories(in_the_way / "x");
-  const std::string said = fmt::format("'{}' does not lead to this run, '{}': ", latest.string(), newer.string());
-  EXPECT_EQ(point_latest_to(newer), said + "File exists; it leads to '2026-01-01T00-00-00' as before");
+  const std::string said = fmt::format("'{}' does not link to this run, '{}': ", latest.string(), newer.string());
+  EXPECT_EQ(point_latest_to(newer), said + "File exists; it still links to '2026-01-01T00-00-00'");
   fs::remove_all(in_the_way);
   EXPECT_EQ(point_latest_to(newer), "");
   fs::remove(latest);
   fs::create_directory(latest);
-  EXPECT_EQ(point_latest_to(newer), said + "something else than a link of a run is there");
+  EXPECT_EQ(point_latest_to(newer), said + "something other than a run's link is there");
   EXPECT_TRUE(fs::is_directory(fs::symlink_status(latest)));
 }
 

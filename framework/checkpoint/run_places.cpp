@@ -32,8 +32,7 @@ std::uint64_t number_of(std::string_view text) {
 
 void RunPlaces::require_name() const {
   if (const std::string& folder = pipeline_.run.folder; folder.starts_with("~/")) {
-    fail(ErrorKind::usage,
-         "{}: run.folder = \"{}\" would be a folder that is called ~: write your home's path, or ${{env.HOME}}{}",
+    fail(ErrorKind::usage, "{}: run.folder = \"{}\" would be a folder named ~: write your home's path, or ${{env.HOME}}{}",
          pipeline_.place_of("run.folder"), folder, folder.substr(1));
   }
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
@@ -46,7 +45,7 @@ void RunPlaces::require_checkpoint_folder() const {
   if (!is_remote(folder())) return;
   try {
     Storage& objects = storage_of(registry_, folder());
-    objects.look(folder());
+    objects.kind(folder());
     objects.write(join_url(folder(), pipeline_.run.name));  // nothing is written without commit()
   } catch (Error& error) {
     throw error.in(pipeline_.place_of("checkpoint.folder") + ": checkpoint.folder");

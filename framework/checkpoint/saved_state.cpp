@@ -23,7 +23,7 @@ double to_number(const Json& json) {
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  fail(ErrorKind::data, "'{}' is no number", text);
+  fail(ErrorKind::data, "'{}' is not a number", text);
 }
 
 Json of_epoch(const SavedState::Epoch& epoch) {
@@ -132,7 +132,7 @@ std::vector<SavedState::BadSample> to_bad_samples(const Json& json) {
 
 SavedState to_state(const Json& json) {
   if (const int format = json.at("format").get<int>(); format != SavedState::kFormat) {
-    fail(ErrorKind::data, "it has format {}, and this program reads {}", format, SavedState::kFormat);
+    fail(ErrorKind::data, "it has format {}, but this program reads {}", format, SavedState::kFormat);
   }
   SavedState state;
   json.at("step").get_to(state.step);

@@ -15,13 +15,13 @@ namespace {
 std::string difference_text(const SavedState::BatchHash& then, const SavedState::BatchHash& now) {
   if (then.stream != now.stream) {
     return fmt::format(
-        "other samples or draws: its stream hash was {:016x}, and is {:016x}. Files were changed, added or removed, "
-        "or a plugin draws otherwise",
+        "other samples or draws: its stream hash was {:016x}, and is {:016x}. Files were changed, added or removed, or a plugin "
+        "draws differently",
         then.stream, now.stream);
   }
   return fmt::format(
-      "the same samples and draws, and other images: their hash was {:016x}, and is {:016x}. A plugin or a "
-      "device decodes or changes images otherwise",
+      "the same samples and draws, but other images: their hash was {:016x}, and is {:016x}. A plugin or a device decodes or "
+      "changes images differently",
       then.images, now.images);
 }
 
@@ -62,7 +62,7 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
   const SavedState& state = from.checkpoint.state;
   const std::string path = from.path.string();
   if (state.batches.empty() || state.step != first_step) {
-    fail(ErrorKind::usage, "--verify: the checkpoint '{}' {}: leave out --verify to resume all the same", path,
+    fail(ErrorKind::usage, "--verify: the checkpoint '{}' {}: leave out --verify to resume anyway", path,
          state.batches.empty() ? "holds no hashes of batches" : "is of a run whose epochs have another number of steps");
   }
   const auto count = std::min<std::uint64_t>(most, state.batches.size());
@@ -75,12 +75,11 @@ std::string verify_batches(const FoundCheckpoint& from, std::uint64_t first_step
     if (then[i] == now[i]) continue;
     if (group != nullptr) group->leave(nullptr);  // all processes find the same difference, so none is lost
     fail(ErrorKind::usage,
-         "--verify: the batch of step {} is not the one that the run after '{}' has seen: {}. Leave out --verify to resume all "
-         "the same",
+         "--verify: the batch of step {} differs from the batch of the run after '{}': {}. Leave out --verify to resume anyway",
          first + i + 1, path, difference_text(then[i], now[i]));
   }
   return fmt::format("verified: the data of the last {} step{} before '{}' is the same{}", count, count == 1 ? "" : "s", path,
-                     count < most ? fmt::format(" (it holds no more hashes; {} were asked for)", most) : "");
+                     count < most ? fmt::format(" (it holds no more hashes; {} were requested)", most) : "");
 }
 
 }  // namespace millrace

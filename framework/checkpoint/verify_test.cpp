@@ -36,13 +36,13 @@ TEST(Verify, TheSameBatchesAreSaidWithTheirNumber) {
             "verified: the data of the last 1 step before 'runs/x/checkpoints/step-000000010' is the same");
   EXPECT_EQ(verify_batches(checkpoint(), 10, 20, reading(), nullptr),
             "verified: the data of the last 4 steps before 'runs/x/checkpoints/step-000000010' is the same (it holds no more "
-            "hashes; 20 were asked for)");
+            "hashes; 20 were requested)");
 }
 
 TEST(Verify, TheFirstBatchThatDiffersIsNamedWithWhatDiffers) {
   const std::string other_samples = mistake(checkpoint(), reading(9, {1, 90})),
                     other_images = mistake(checkpoint(), reading(9, {9, 1}));
-  EXPECT_NE(other_samples.find("--verify: the batch of step 9 is not the one that the run after 'runs/x/checkpoints/"),
+  EXPECT_NE(other_samples.find("--verify: the batch of step 9 differs from the batch of the run after 'runs/x/checkpoints/"),
             std::string::npos)
       << other_samples;
   EXPECT_NE(other_samples.find("its stream hash was 0000000000000009, and is 0000000000000001"), std::string::npos)

@@ -20,10 +20,9 @@ namespace {
 // "2c30c3e0", with "-dirty" appended if sources were changed; "" for a build outside of git. A file next to the pipelines holds
 // it, so that a commit recompiles nothing.
 std::string commit_of_build() {
-  const std::filesystem::path library = library_folder();
-  for (const std::filesystem::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
-    std::ifstream file(root / "share" / "millrace" / "commit");
-    if (std::string commit; !library.empty() && std::getline(file, commit)) return commit;
+  for (const std::filesystem::path& folder : share_folders()) {
+    std::ifstream file(folder / "commit");
+    if (std::string commit; std::getline(file, commit)) return commit;
   }
   return {};
 }
@@ -52,16 +51,16 @@ Versions versions_of_code(const Pipeline& pipeline, const Registry& registry) {
 }
 
 Versions versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
-  Versions versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", std::to_string(kAbiVersion)}};
+  Versions versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", fmt::format("{}.{}", kAbiVersion, kAbiMinor)}};
   std::map<std::string, std::vector<std::string>> of_devices;
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
     for (const auto& [name, version] : info.versions) {
-      std::vector<std::string>& said = of_devices[fmt::format("{} {}", info.backend, name)];
-      if (std::ranges::find(said, version) == said.end()) said.push_back(version);
+      std::vector<std::string>& texts = of_devices[fmt::format("{} {}", info.backend, name)];
+      if (std::ranges::find(texts, version) == texts.end()) texts.push_back(version);
     }
   }
-  for (const auto& [name, said] : of_devices) versions[name] = fmt::format("{}", fmt::join(said, " and "));
+  for (const auto& [name, texts] : of_devices) versions[name] = fmt::format("{}", fmt::join(texts, " and "));
   return versions;
 }
 

@@ -1,9 +1,10 @@
 # Plugins: shared libraries loaded at run time. This file is also installed next to MillraceConfig.cmake, so that plugins outside
 # this repository are built the same way.
 
-# millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])
+# millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...] [PACKAGE component])
 # KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
 # plugin. The target is millrace_NAME. Its objects are millrace_NAME_objects: compiled once, for the plugin and for tests of it.
+# PACKAGE: the component that installs it, for a plugin with dependencies of its own.
 # Only kernels ask for a CUDA compiler. A macro, since a language must be enabled in the folder that uses it, and not in a function.
 macro(millrace_add_plugin)
   if(";${ARGN};" MATCHES ";KERNELS;" AND NOT DEFINED MILLRACE_WHY_NO_CUDA)
@@ -13,9 +14,9 @@ macro(millrace_add_plugin)
 endmacro()
 
 function(millrace_build_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;KERNELS;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "PACKAGE" "SOURCES;KERNELS;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
-    message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])")
+    message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...] [PACKAGE component])")
   endif()
   add_library(millrace_${name}_objects OBJECT ${arg_SOURCES})
   target_link_libraries(millrace_${name}_objects PUBLIC Millrace::framework ${arg_LIBRARIES}
@@ -44,7 +45,10 @@ function(millrace_build_plugin name)
   if(TARGET programs)
     add_dependencies(programs millrace_${name})
   endif()
-  install(TARGETS millrace_${name} LIBRARY DESTINATION ${MILLRACE_PLUGIN_DIR})
+  if(arg_PACKAGE)
+    list(PREPEND arg_PACKAGE COMPONENT)
+  endif()
+  install(TARGETS millrace_${name} LIBRARY DESTINATION ${MILLRACE_PLUGIN_DIR} ${arg_PACKAGE})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_BUILT ${name})
 endfunction()
 

@@ -12,13 +12,13 @@ ClassWeights::ClassWeights(const std::vector<double>& numbers) : weights_(number
     if (!(weight >= 0)) fail(ErrorKind::usage, "class_weights must be 0 or more, found {}", weight);
   }
   if (!weights_.empty() && std::ranges::none_of(weights_, [](float weight) { return weight > 0; })) {
-    fail(ErrorKind::usage, "class_weights are all 0, and nothing would be learned: one must be above");
+    fail(ErrorKind::usage, "class_weights are all 0, so nothing would be learned: at least one must be above 0");
   }
 }
 
 void ClassWeights::check(const LossSetting& setting) const {
   if (weights_.empty() || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-  fail(ErrorKind::usage, "class_weights: {} numbers, and the network's output has {} channels", weights_.size(),
+  fail(ErrorKind::usage, "class_weights: {} numbers, but the network's output has {} channels", weights_.size(),
        setting.output[0]);
 }
 

@@ -31,7 +31,7 @@ std::string scale_for(const LossSetting& s) {
 
 void check_labelled(const std::string& name, const LossSetting& s) {
   if (s.output.elements() != s.output[0]) {
-    fail(ErrorKind::usage, "loss '{}' takes one output a class, and the network's output is {}", name, text_of(s.output));
+    fail(ErrorKind::usage, "loss '{}' takes one output per class, but the network's output is {}", name, text_of(s.output));
   }
   if (s.classes <= s.output[0]) return;
   fail(ErrorKind::usage,
@@ -42,17 +42,17 @@ void check_labelled(const std::string& name, const LossSetting& s) {
 
 void check_classes(const std::string& name, const LossSetting& s) {
   if (s.target.kind != TargetSpec::Kind::classes) {
-    fail(ErrorKind::usage, "loss '{}' needs images of class indices beside the images, and the source has none", name);
+    fail(ErrorKind::usage, "loss '{}' needs label images of class indices, but the source has none", name);
   }
   if (s.output.rank() == 1) {
     fail(ErrorKind::usage,
-         "loss '{}' takes classes of pixels, and the network gives {} number{} for a whole image, as classifiers do: take one "
-         "whose output is a map, such as \"unet\" or \"deeplabv3_resnet50\"",
+         "loss '{}' takes classes of pixels, but the network gives {} number{} for a whole image, as classifiers do: use a "
+         "network whose output is a map, such as \"unet\" or \"deeplabv3_resnet50\"",
          name, s.output[0], s.output[0] == 1 ? "" : "s");
   }
   const ImageShape labels = s.target.shape(s.window);
   if (s.output.rank() != 3 || s.output[1] != labels.height || s.output[2] != labels.width) {
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the label images are {} x {}{}: they must match{}", name,
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, but the label images are {} x {}{}: they must match{}", name,
          text_of(s.output), labels.height, labels.width, times_of(s), scale_for(s));
   }
   std::int64_t classes = 0;
@@ -74,14 +74,14 @@ void check_values(const std::string& name, const LossSetting& s) {
     const ImageShape target = s.target.shape(s.window);
     const Shape wanted{target.channels, target.height, target.width};
     if (s.output == wanted) return;
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the target images are {}{}: they must match{}", name,
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, but the target images are {}{}: they must match{}", name,
          text_of(s.output), text_of(wanted), times_of(s), scale_for(s));
   }
   if (s.numbers == 0) {
-    fail(ErrorKind::usage, "loss '{}' needs numbers or target images beside the images, and the source has neither", name);
+    fail(ErrorKind::usage, "loss '{}' needs numbers or images as targets, but the source has neither", name);
   }
   if (s.output.elements() == s.numbers && s.output[0] == s.numbers) return;
-  fail(ErrorKind::usage, "loss '{}': the network's output is {}, and each image has {} numbers: they must match", name,
+  fail(ErrorKind::usage, "loss '{}': the network's output is {}, but each image has {} numbers: they must match", name,
        text_of(s.output), s.numbers);
 }
 
@@ -99,7 +99,8 @@ void check_label_images(const Batch& batch, std::uint32_t begin, std::uint32_t c
     for (std::size_t i = 0; i < bytes; ++i)
       largest = std::max(largest, values[i] == batch.target.ignored ? std::uint8_t{0} : values[i]);
     if (largest < classes) continue;
-    fail(ErrorKind::data, "sample {}: its label image has class {}, and the network's output {} channels, for classes 0 to {}",
+    fail(ErrorKind::data,
+         "sample {}: its label image has class {}, but the network's output has {} channels, for classes 0 to {}",
          place_of(batch, slot), largest, classes, classes - 1);
   }
 }
@@ -113,7 +114,7 @@ void check_numbers(const Loss& loss, const Batch& batch, std::uint32_t begin, st
     const auto fits = [&](float number) { return number >= range->low && number <= range->high; };
     const auto wrong = std::ranges::find_if_not(numbers, fits);
     if (wrong == numbers.end()) continue;
-    fail(ErrorKind::data, "sample {}: number {} of {} is {}, and loss '{}' takes those from {} to {}", place_of(batch, slot),
+    fail(ErrorKind::data, "sample {}: number {} of {} is {}, but loss '{}' takes numbers from {} to {}", place_of(batch, slot),
          wrong - numbers.begin() + 1, numbers.size(), *wrong, loss.info().name, range->low, range->high);
   }
 }
@@ -149,7 +150,7 @@ void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std
   const auto check = [&](std::uint32_t slot, std::int32_t label) {
     if (label >= 0 && label < classes) return;
     const std::string what = label < 0 ? "has no label" : fmt::format("has label {}", label);
-    fail(ErrorKind::data, "sample {} {}: the loss takes those of the network's {} classes, 0 to {}", place_of(batch, slot), what,
+    fail(ErrorKind::data, "sample {} {}: the loss takes labels of the network's {} classes, 0 to {}", place_of(batch, slot), what,
          classes, classes - 1);
   };
   for (std::uint32_t slot = begin; slot < begin + count; ++slot) {

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "millrace/backend/network.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -68,7 +69,8 @@ std::vector<MemoryUse> CountPairs::uses() const {
 }
 std::vector<MemoryUse> AddClasses::uses() const {
   std::vector<MemoryUse> uses = {writing(totals, 3 * classes, sizeof *totals)};
-  for (const float* read : {weights, labels, second_labels, shares, predicted}) uses.push_back(reading(read, samples, sizeof *read));
+  for (const float* read : {weights, labels, second_labels, shares, predicted})
+    uses.push_back(reading(read, samples, sizeof *read));
   return uses;
 }
 
@@ -147,7 +149,7 @@ void LossPlan::check_call(std::size_t index) const {
     fail(ErrorKind::usage, "loss '{}': kernel '{}' is a sum, which writes a total", loss, kernel);
   }
   if (call.kernel->form == PortableForm::each && !channels) {
-    fail(ErrorKind::usage, "loss '{}': kernel '{}' writes a number a place: it must be a row", loss, kernel);
+    fail(ErrorKind::usage, "loss '{}': kernel '{}' writes one number per place: it must be a row", loss, kernel);
   }
   const std::span<const PassCall> before(calls_.data(), index);
   for (const PassTensor& read : call.reads) {
@@ -234,8 +236,8 @@ void LossPlan::run_sums(const LossTensors& tensors, const Workspace& at, const S
 void LossPlan::run_matrix(const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
   const std::int64_t places = tensors.samples * pixels_, chunks = chunks_of_pairs(places);
   double* const matrix = at.sums + figures_;
-  const CountPairs parts{static_cast<const float*>(tensors.target.data), at.predicted, chunks == 1 ? matrix : at.pairs, channels_,
-                         places, chunks};
+  const CountPairs parts{
+      static_cast<const float*>(tensors.target.data), at.predicted, chunks == 1 ? matrix : at.pairs, channels_, places, chunks};
   submit(*loss_->info().count_pairs, &parts);
   if (chunks == 1) return;
   const JoinSums joined{at.pairs, matrix, static_cast<std::int64_t>(pairs_), chunks};
@@ -243,8 +245,8 @@ void LossPlan::run_matrix(const LossTensors& tensors, const Workspace& at, const
 }
 
 void LossPlan::run_totals(const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
-  const AddClasses all{tensors.weights, tensors.labels,      tensors.second_labels, tensors.shares,
-                       at.predicted,    at.sums + figures_, channels_,             tensors.samples};
+  const AddClasses all{tensors.weights,    tensors.labels, tensors.second_labels, tensors.shares, at.predicted,
+                       at.sums + figures_, channels_,      tensors.samples};
   submit(*loss_->info().add_classes, &all);
 }
 
@@ -261,6 +263,26 @@ void LossPlan::run(const LossTensors& tensors, std::byte* workspace, const Submi
   run_sums(tensors, at, submit);
   if (pairs_ > 0) run_matrix(tensors, at, submit);
   if (class_totals_ > 0) run_totals(tensors, at, submit);
+}
+
+const LossPlan& LossPlans::of(const LossAt& loss) {
+  const LayerPort at = loss.output.value_or(network_.result());
+  const std::pair key(loss.loss, at);
+  const auto found = plans_.find(key);
+  return found != plans_.end() ? found->second : plans_.emplace(key, LossPlan(loss.loss, network_.shape_of(at))).first->second;
+}
+
+std::size_t LossPlans::workspace(std::span<const LossAt> losses, std::int64_t samples) {
+  std::size_t bytes = 0;
+  for (const LossAt& loss : losses) bytes = std::max(bytes, of(loss).workspace(samples));
+  return bytes;
+}
+
+TensorView target_view(const float* data, std::int64_t pixels, std::int64_t channels, bool classes) {
+  TensorView view = by_channel(const_cast<float*>(data), channels, pixels);  // only read
+  view.stride_pixel = channels;
+  view.by_channel = !classes;
+  return view;
 }
 
 }  // namespace millrace

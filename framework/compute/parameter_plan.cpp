@@ -34,8 +34,8 @@ void check_update(const OptimizerSpec& update, const Network& network) {
   constexpr std::size_t kNamed = 4;
   const std::size_t named = std::min(vectors.size(), kNamed), others = vectors.size() - named;
   fail(ErrorKind::usage,
-       "optimizer '{}' updates matrices, and '{}'{} {}; give another optimizer to all parameters that are no matrices: "
-       "groups = [{{ vectors = true, type = \"adamw\" }}]",
+       "optimizer '{}' updates matrices, but '{}'{} {}; give another optimizer to all parameters that are not matrices: groups = "
+       "[{{ vectors = true, type = \"adamw\" }}]",
        optimizer, fmt::join(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(named), "', '"),
        others > 0 ? fmt::format(" and {} more", others) : "", vectors.size() == 1 ? "is a vector" : "are vectors");
 }

@@ -81,7 +81,7 @@ std::vector<std::string> StatePlan::names() const {
 
 std::size_t StatePlan::find_copy(std::string_view name) const {
   const auto found = std::ranges::find_if(states_, [&](const State& state) { return state.copy && state.name == name; });
-  if (found == states_.end()) fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", name);
+  if (found == states_.end()) fail(ErrorKind::usage, "copy '{}' of the weights does not exist: it was not requested", name);
   return static_cast<std::size_t>(found - states_.begin());
 }
 

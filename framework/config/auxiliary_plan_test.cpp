@@ -66,9 +66,9 @@ TEST_F(AuxiliaryPlan, FindsMistakesWhereTheyAreWritten) {
             "p.toml:12:25: [train.forward_backward]: 'auxiliary': network 'two' has no layer 'sid'; nearest is 'side'\n"
             "p.toml:12:45: [train.forward_backward]: 'auxiliary': layer 'side' takes the output of 'stem': an auxiliary loss is "
             "measured at an output that no layer takes");
-  EXPECT_EQ(mistakes(pipeline("auxiliary = [{ output = \"side\", loss = \"cross_entrpy\" }]\n")),
-            "p.toml:12:40: [train.forward_backward]: 'auxiliary': 'loss': there is no loss 'cross_entrpy'; nearest is "
-            "'cross_entropy'");
+  EXPECT_EQ(
+      mistakes(pipeline("auxiliary = [{ output = \"side\", loss = \"cross_entrpy\" }]\n")),
+      "p.toml:12:40: [train.forward_backward]: 'auxiliary': 'loss': unknown loss 'cross_entrpy'; nearest is 'cross_entropy'");
   EXPECT_EQ(mistakes(pipeline("auxiliary = [{ wieght = 1 }]\n")),
             "p.toml:12:16: 'auxiliary' has no key 'wieght'; nearest is 'weight'");
 }

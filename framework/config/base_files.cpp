@@ -30,7 +30,7 @@ bool find_way(const Value& table, const Position& at, std::vector<const Member*>
 }
 
 // Whether --set gave or removed a key of the table at the end of the path.
-bool is_beside(const std::vector<std::string>& key, const std::vector<const Member*>& way) {
+bool is_in_same_table(const std::vector<std::string>& key, const std::vector<const Member*>& way) {
   return !way.empty() && key.size() == way.size() &&
          std::equal(key.begin(), key.end() - 1, way.begin(), [](const std::string& a, const Member* b) { return a == b->key; });
 }
@@ -53,7 +53,7 @@ Diagnostics BaseFiles::after_users_text(const Diagnostics& errors, const Value& 
     find_way(document, entry.at, way);
     const auto is_users = [&](const Member* member) { return is_in_file(member->value.at()) && !has(member->value.at()); };
     const auto table = std::find_if(way.rbegin(), way.rend(), is_users);
-    const auto key = std::ranges::find_if(set, [&](const auto& each) { return is_beside(each, way); });
+    const auto key = std::ranges::find_if(set, [&](const auto& each) { return is_in_same_table(each, way); });
     const std::string place = key != set.end()      ? fmt::format("--set {}", fmt::join(*key, "."))
                               : table != way.rend() ? to_string((*table)->value.at())
                                                     : to_string(extends);

@@ -47,7 +47,7 @@ TEST_F(CheckpointTable, AFolderMayBeAUrlOfOne) {
   EXPECT_EQ(with("[checkpoint]\nfolder = \"s3://b/a%20b\"\n").folder, "s3://b/a%20b");
   EXPECT_EQ(load(train("[run]\nfolder = \"file:///a%20b\"\n")).run.folder, "/a b");
   EXPECT_EQ(mistakes_with("[run]\nfolder = \"s3://b/x\"\n"),
-            "p.toml:9:10: run.folder: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
+            "p.toml:9:10: run.folder: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
 }
 
 TEST_F(CheckpointTable, SaysWhenCheckpointsAreWritten) {
@@ -83,7 +83,7 @@ TEST_F(CheckpointTable, AnswersMistakesInCheckpoint) {
   }
   EXPECT_NE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n").find("[checkpoint] has no key 'evry'; nearest is 'every'"),
             std::string::npos);
-  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("there is no graph 'tran'; nearest is 'train'"),
+  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("unknown graph 'tran'; nearest is 'train'"),
             std::string::npos);
   EXPECT_NE(mistakes_with("[checkpoint]\nkeep = 0\n").find("'keep'"), std::string::npos);
 }

@@ -20,23 +20,22 @@ TEST_F(ConnectRefuses, PortMismatch) {
 TEST_F(ConnectRefuses, InputThatNobodyFeeds) {
   EXPECT_EQ(
       mistakes("[train]\nflow = [\"read_folder\", \"batch\"]\n[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-      "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] gives ('read_folder' gives "
-      "SampleChunk); 'decode_image' would give it");
+      "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] outputs ('read_folder' gives "
+      "SampleChunk); 'decode_image' outputs it");
 }
 
 TEST_F(ConnectRefuses, FromLeadsBackwards) {
-  EXPECT_EQ(
-      mistakes(train("from = \"metrics\"\n")),
-      "p.toml:8:8: 'from' of 'batch' leads backwards: 'metrics' stands after it in the flow. That is a cycle without credit: "
-      "only batches and step tokens flow back, on edges that the framework makes itself");
+  EXPECT_EQ(mistakes(train("from = \"metrics\"\n")),
+            "p.toml:8:8: 'from' of 'batch' points backwards: 'metrics' comes after it in the flow. That is a cycle without "
+            "credits: only batches and step tokens flow back, on edges that the framework adds");
   EXPECT_EQ(mistakes(train("from = \"batch\"\n")),
-            "p.toml:8:8: 'from' of 'batch' leads backwards: 'batch' is the stage itself. That is a cycle without credit: "
-            "only batches and step tokens flow back, on edges that the framework makes itself");
+            "p.toml:8:8: 'from' of 'batch' points backwards: 'batch' is the stage itself. That is a cycle without credits: only "
+            "batches and step tokens flow back, on edges that the framework adds");
 }
 
 TEST_F(ConnectRefuses, FromNamesNoStage) {
   EXPECT_EQ(mistakes(train("from = \"decode\"\n")),
-            "p.toml:8:8: 'from' of 'batch': there is no stage 'decode' in the flow of [train]; nearest is 'decode_image'");
+            "p.toml:8:8: 'from' of 'batch': no stage 'decode' is in the flow of [train]; nearest is 'decode_image'");
   EXPECT_EQ(mistakes(train("from = [\"augment\", \"read\"]\n")),
             "p.toml:8:8: 'from' of 'batch' names 2 stages, but the stage has 1 input");
 }
@@ -44,9 +43,9 @@ TEST_F(ConnectRefuses, FromNamesNoStage) {
 TEST_F(ConnectRefuses, SamplesThatNothingTakes) {
   EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", \"augment\", \"forward_backward\"]\n"
                      "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-            "p.toml:2:49: nothing takes what 'augment' gives; put it before 'batch' in the flow");
+            "p.toml:2:49: no stage takes the output of 'augment'; put it before 'batch' in the flow");
   EXPECT_EQ(mistakes(train("from = \"decode_image\"\n")),
-            "p.toml:2:33: nothing takes what 'augment' gives; name it in 'from' of the stage that is to take it");
+            "p.toml:2:33: no stage takes the output of 'augment'; name it in 'from' of the stage that should take it");
 }
 
 class Evaluate : public Plain {
@@ -73,7 +72,7 @@ TEST_F(ConnectRefuses, GradientsThatNoStageUses) {
     return mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", " + end + "]\n" + tables);
   };
   const std::string message =
-      "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so that nothing is trained; put "
+      "p.toml:2:49: 'forward_backward' computes gradients, but no stage of [train] uses them, so nothing is trained; put "
       "'optimizer' after it in the flow";
   EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
   EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
@@ -81,7 +80,7 @@ TEST_F(ConnectRefuses, GradientsThatNoStageUses) {
   EXPECT_EQ(said("\"forward\", \"metrics\""), "");
   EXPECT_EQ(mistakes(train("[check]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", "
                            "\"forward_backward\", \"metrics\"]\n[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:10:49: 'forward_backward' computes gradients, and no stage of [check] uses them; a graph beside the training "
+            "p.toml:10:49: 'forward_backward' computes gradients, but no stage of [check] uses them; a graph that does not train "
             "takes 'forward' instead");
 }
 
@@ -89,8 +88,8 @@ TEST_F(ConnectRefuses, SamplesThatTwoStagesTake) {
   registry_.add_stage<Look>();
   EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
                      "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n[train.look]\nfrom = \"decode_image\"\n"),
-            "p.toml:2:24: 'augment' and 'look' take what 'decode_image' gives; samples take one way, as stages change them where "
-            "they lie: let one take what the other gives, or take it out of the flow");
+            "p.toml:2:24: 'augment' and 'look' take the output of 'decode_image'; samples have one path, since stages change "
+            "them in place: let one take the other's output, or remove it from the flow");
 }
 
 }  // namespace

@@ -206,7 +206,7 @@ class Finder {
     for (const std::string key : kKeysOfLists) {
       const Value* const value = data_.find(key);
       if (value == nullptr || referred_.contains("data." + key)) continue;
-      warnings_.push_back(fmt::format("{}: '{}' in [data] changes nothing: {} reads the images, and lists have this key",
+      warnings_.push_back(fmt::format("{}: '{}' in [data] has no effect: {} reads the images, and only lists have this key",
                                       to_string(value->at()), key, layout.train.stage));
     }
   }
@@ -256,11 +256,11 @@ class Finder {
   }
 
   // The key's value in [data], or in the table of a stage without a type.
-  const Value* said(const char* key) const {
+  const Value* setting(const char* key) const {
     const Value* const value = data_.find(key);
     if (value != nullptr && !variables_.contains(std::string("data.") + key)) return value;
     for (const Value* const table : reads_) {
-      if (const Value* const said = table->find(key)) return said;
+      if (const Value* const setting = table->find(key)) return setting;
     }
     return nullptr;
   }
@@ -297,9 +297,9 @@ class Finder {
       return false;
     }
     const std::string instead = !has_train ? "" : validate.empty() ? "; without it a share of '" + train + "' validates" : "";
-    errors_.add(position(), fmt::format("{}: mend it or move it away{}, or name both parts, as data.train and data.validate in "
-                                        "place of data.path",
-                                        what, line_text(instead)));
+    errors_.add(position(),
+                fmt::format("{}: repair or move it{}, or name both parts with data.train and data.validate instead of data.path",
+                            what, line_text(instead)));
     return true;
   }
 
@@ -321,11 +321,11 @@ class Finder {
     if (holds_ == "masks") return masks_in(path);
     const Parts parts = parts_in(path);
     const auto [train, validate] = parts.pair();
-    if (!train.empty() && is_list_of_a_folder(train, parts.list_beside(train))) return std::nullopt;
+    if (!train.empty() && is_list_of_a_folder(train, parts.list_next_to(train))) return std::nullopt;
     if (report_unread(parts, train, validate)) return std::nullopt;
     if (!train.empty() && !validate.empty()) {
-      warn_of_folders_beside(train, validate, parts);
-      return has_no_labels(validate) ? held_out_beside(train, validate) : apart(train, validate);
+      warn_of_unused_folders(train, validate, parts);
+      return has_no_labels(validate) ? held_out_next_to(train, validate) : apart(train, validate);
     }
     const Contents contents = contents_of(path);
     // A folder among others may be a class: bus, car, train.
@@ -334,34 +334,35 @@ class Finder {
     return std::nullopt;
   }
 
-  void warn_of_folders_beside(const std::string& train, const std::string& validate, const Parts& parts) {
-    warn_of_folders_beside(train, "is trained on", "that are to be trained on as well", parts);
-    warn_of_folders_beside(validate, "validates", "that are to validate as well", parts);
+  void warn_of_unused_folders(const std::string& train, const std::string& validate, const Parts& parts) {
+    warn_of_unused_folders(train, "is trained on", "to train on them too", parts);
+    warn_of_unused_folders(validate, "validates", "to validate with them too", parts);
   }
-  void warn_of_folders_beside(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
-    const std::vector<std::string> others = parts.beside(read);
+  void warn_of_unused_folders(const std::string& read, const char* what_it_does, const char* which, const Parts& parts) {
+    const std::vector<std::string> others = parts.siblings(read);
     if (others.empty() || !places_.is_folder(read)) return;
-    warnings_.push_back(fmt::format("{}: '{}' alone {}, and '{}' {} left out: move images into it {}", to_string(position()),
+    warnings_.push_back(fmt::format("{}: only '{}' {}, and '{}' {} left out: move images into it {}", to_string(position()),
                                     line_text(read), what_it_does, line_text(fmt::format("{}", fmt::join(others, "', '"))),
                                     others.size() == 1 ? "is" : "are", which));
   }
 
   // Whether a folder has images, and neither folders of classes nor a list.
   bool has_no_labels(const std::string& path) {
-    const Value* const label = said("label");  // an expression derives classes from any paths
-    const bool is_told = label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
-    if (holds_ == "images" || is_told || is_list(path) || !places_.is_folder(path)) return false;
+    const Value* const label = setting("label");  // an expression derives classes from any paths
+    const bool has_expression =
+        label != nullptr && label->kind() == Value::Kind::text && label->text().find('(') != std::string::npos;
+    if (holds_ == "images" || has_expression || is_list(path) || !places_.is_folder(path)) return false;
     const Contents contents = contents_of(path);
     const auto are_images = [](const auto& alike) { return usual_images().match(alike.second.front()); };
     return contents.folders == 0 && std::ranges::any_of(contents.files, are_images) && !contents.list();
   }
 
   // `test` has images without labels, as in Kaggle's competitions: a part of `train` validates instead.
-  std::optional<Layout> held_out_beside(const std::string& train, const std::string& test) {
-    warnings_.push_back(fmt::format(
-        "{}: '{}' holds images without folders of classes, so that nothing says what they are: a part of '{}' is kept "
-        "for validation, and pipeline-run --predict {} --weights RUN_FOLDER says what the others are",
-        to_string(position()), line_text(test), line_text(train), shell_word(test)));
+  std::optional<Layout> held_out_next_to(const std::string& train, const std::string& test) {
+    warnings_.push_back(
+        fmt::format("{}: '{}' holds images without folders of classes, so their classes are unknown: a part of '{}' is kept for "
+                    "validation, and pipeline-run --predict {} --weights RUN_FOLDER predicts them",
+                    to_string(position()), line_text(test), line_text(train), shell_word(test)));
     return shared(train);
   }
 
@@ -378,9 +379,9 @@ class Finder {
     }
     if (list.empty()) return false;
     errors_.add(position(),
-                fmt::format("'{0}' holds images and no folders of classes, and '{1}' is a list beside it: data.path "
-                            "= \"{1}\" reads it, with data.root = \"{0}\" where its files are named without the folder; "
-                            "data.file and data.label name its columns, and data.ending = \".jpg\" adds what names lack",
+                fmt::format("'{0}' holds images and no folders of classes, and '{1}' next to it is a list: data.path = \"{1}\" "
+                            "reads it, with data.root = \"{0}\" if its file names lack the folder; data.file and data.label name "
+                            "its columns, and data.ending = \".jpg\" adds a missing ending",
                             line_text(images), line_text(list)));
     return true;
   }
@@ -404,11 +405,10 @@ class Finder {
     const auto [train, validate] = parts.pair();
     if (all_are_parts && !train.empty() && !validate.empty())
       return Layout{Part{"read_tar", {{"path", train}}}, Part{"read_tar", {{"path", validate}}}, false};
-    errors_.add(position(),
-                fmt::format("'{}' holds shards of several parts, '{}': say which are meant, as data.train = \"{}\" and "
-                            "data.validate = \"...\" in place of data.path",
-                            line_text(path), line_text(fmt::format("{}", fmt::join(patterns, "', '"))),
-                            line_text(train.empty() ? *patterns.begin() : train)));
+    errors_.add(position(), fmt::format("'{}' holds shards of several parts, '{}': choose with data.train = \"{}\" and "
+                                        "data.validate = \"...\" instead of data.path",
+                                        line_text(path), line_text(fmt::format("{}", fmt::join(patterns, "', '"))),
+                                        line_text(train.empty() ? *patterns.begin() : train)));
     return std::nullopt;
   }
 
@@ -434,14 +434,13 @@ class Finder {
   std::optional<Part> part(const std::string& path) {
     if (holds_ == "masks") return masks_side_by_side(path);
     if (holds_ == "images") return Part{"read_pairs", {{"images", path}}};
-    if (is_list(path) || said("format") != nullptr) return Part{"read_list", {{"path", path}}};
+    if (is_list(path) || setting("format") != nullptr) return Part{"read_list", {{"path", path}}};
     if (lower_case(path).find(".tar") != std::string::npos) return Part{"read_tar", {{"path", path}}};
     if (!is_elsewhere(path) && is_file(path)) {
       const std::string remedy = remedy_for(path);
-      errors_.add(
-          position(),
-          fmt::format("'{}' is {}; what is read is a folder, a list (.csv, .tsv, .jsonl), shards (.tar) or a URL of these",
-                      line_text(path), remedy.empty() ? "a file, and no list" : remedy));
+      errors_.add(position(),
+                  fmt::format("'{}' is {}; expected a folder, a list (.csv, .tsv, .jsonl), shards (.tar) or a URL of these",
+                              line_text(path), remedy.empty() ? "a file, but not a list" : remedy));
       return std::nullopt;
     }
     const Contents contents = contents_of(path);
@@ -470,7 +469,7 @@ class Finder {
     if (train && report_unread(parts, *train, validate.value_or(""))) return std::nullopt;
     if (auto found = parts_by_name(root)) return found;
     if (train) {
-      warn_of_folders_beside(*train, validate.value_or(""), parts);
+      warn_of_unused_folders(*train, validate.value_or(""), parts);
       return validate ? apart(*train, *validate) : shared(*train);
     }
     const auto images = named_in(root, kImageFolders), labels = named_in(root, kMaskFolders);
@@ -508,8 +507,8 @@ class Finder {
     const auto is_folder = [&](const std::string& each) { return !each.empty() && places_.is_folder(each); };
     if (is_folder(train_images) && is_folder(validate_images) && is_folder(train_labels) && is_folder(validate_labels))
       return Layout{pairs(train_images, train_labels), pairs(validate_images, validate_labels), false};
-    errors_.add(position(), fmt::format("'{}' and '{}' hold several parts for training or validation: say which are meant, "
-                                        "[train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+    errors_.add(position(), fmt::format("'{}' and '{}' hold several parts for training or validation: name them in [train.read] "
+                                        "and [validate.read] with stage = \"read_pairs\", images, labels",
                                         line_text(images), line_text(labels)));
     return std::nullopt;
   }
@@ -547,7 +546,7 @@ class Finder {
     const std::string validate = path(DataPart::validate, false), others = path(DataPart::validate, true);
     if (train.empty() || masks.empty()) return std::nullopt;
     if (validate.empty() != others.empty() && !places_.in(validate.empty() ? others : validate).empty()) {
-      warnings_.push_back(fmt::format("{}: '{}' has no folder of {} beside it: a share of '{}' validates", to_string(position()),
+      warnings_.push_back(fmt::format("{}: '{}' has no folder of {} next to it: a share of '{}' validates", to_string(position()),
                                       line_text(validate.empty() ? others : validate), validate.empty() ? "images" : "masks",
                                       line_text(train)));
     }
@@ -576,12 +575,11 @@ class Finder {
       if (entry.is_folder || !entry.fault.empty())
         names.push_back(fmt::format("'{}'{}", line_text(entry.name), entry.fault.empty() ? "" : ", which " + entry.fault));
     }
-    errors_.add(
-        position(),
-        fmt::format("'{}' holds no images with masks in a layout that is known here: folders images and masks, train and "
-                    "val with such folders, or masks beside their images under names such as x_mask.png{}. Say where they "
-                    "are: [train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
-                    path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
+    errors_.add(position(),
+                fmt::format("'{}' holds no images with masks in a known layout: folders images and masks, train and val with "
+                            "such folders, or masks next to their images under names such as x_mask.png{}. Name their folders in "
+                            "[train.read] and [validate.read] with stage = \"read_pairs\", images, labels",
+                            path, names.empty() ? "" : fmt::format("; its folders are {}", fmt::join(names, ", "))));
     return std::nullopt;
   }
 

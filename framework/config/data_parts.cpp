@@ -46,7 +46,7 @@ std::pair<std::string, std::string> Parts::pair() const {
   return {train == nullptr ? "" : train->path, validate == nullptr ? "" : validate->path};
 }
 
-std::vector<std::string> Parts::beside(const std::string& read) const {
+std::vector<std::string> Parts::siblings(const std::string& read) const {
   const Found* const chosen = at(read);
   std::vector<std::string> others;
   for (const Found& each : found_) {
@@ -57,7 +57,7 @@ std::vector<std::string> Parts::beside(const std::string& read) const {
   return others;
 }
 
-std::string Parts::list_beside(const std::string& folder) const {
+std::string Parts::list_next_to(const std::string& folder) const {
   const Found* const chosen = at(folder);
   for (const Found& each : found_) {
     const bool is_same = chosen != nullptr && each.name.part == chosen->name.part && each.name.rest == chosen->name.rest;
@@ -80,11 +80,11 @@ bool Parts::is_test(const Found& found) {
   return lower_case(fs::path(found.path).filename().string()).find("test") != std::string::npos;
 }
 
-const Parts::Found* Parts::first(DataPart part, const Found* beside) const {
+const Parts::Found* Parts::first(DataPart part, const Found* sibling) const {
   const Found* first = nullptr;
   bool is_alone = true;  // unlike train2014 and train2017
   for (const Found& each : found_) {
-    if (each.name.part != part || (beside != nullptr && each.name.rest != beside->name.rest)) continue;
+    if (each.name.part != part || (sibling != nullptr && each.name.rest != sibling->name.rest)) continue;
     if (first == nullptr || each.order < first->order) {
       first = &each;
       is_alone = true;
@@ -116,7 +116,7 @@ Parts parts_of(const std::string& folder, const std::vector<DataEntry>& entries)
     else if (!remedy.empty() && !seems_to_be_an_image(entry.name))
       parts.add_unread(stem, path, "is " + remedy, Unread::Sort::text);
     else if (stem == entry.name)  // links become such files on systems without links
-      parts.add_unread(stem, path, "is a file, and neither a folder nor a list", Unread::Sort::broken);
+      parts.add_unread(stem, path, "is a file, neither a folder nor a list", Unread::Sort::broken);
   }
   return parts;
 }
@@ -155,12 +155,12 @@ std::vector<DataEntry> DataPlaces::list(const std::string& folder) const {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     DataEntry found{
         entry->path().filename().string(), entry->is_directory(unknown), {}};  // from the listing: there may be a million
-    const bool is_looked_at = found.is_folder || (!unknown && !entry->is_symlink(unknown));
-    if (!is_looked_at) found.fault = why_unreachable(entry->path());
+    const bool is_reachable = found.is_folder || (!unknown && !entry->is_symlink(unknown));
+    if (!is_reachable) found.fault = why_unreachable(entry->path());
     all.push_back(std::move(found));
   }
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    fail(ErrorKind::data, "cannot look into the folder '{}': {}", line_text(folder), error.message());
+    fail(ErrorKind::data, "cannot read the folder '{}': {}", line_text(folder), error.message());
   return all;
 }
 
@@ -168,7 +168,7 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
   std::set<std::string> names;
   try {
     Storage& storage = storage_of(registry_, folder);
-    if (storage.look(folder) == Storage::Kind::object) return {};
+    if (storage.kind(folder) == Storage::Kind::object) return {};
     const auto found = [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
       names.insert(slash == std::string::npos ? object.name : object.name.substr(0, slash + 1));
@@ -177,7 +177,7 @@ std::vector<DataEntry> DataPlaces::list_remote(const std::string& folder) const 
     lists != nullptr ? lists->list_names(folder, found) : storage.list(folder, found);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::usage && !means_absent(error, folder)) throw;
-    return {};  // a web server, which lists nothing, or an object; who reads it says what else is wrong
+    return {};  // a web server, which lists nothing, or an object; its reader reports other errors
   }
   std::vector<DataEntry> all;
   for (const std::string& name : names) {

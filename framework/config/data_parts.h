@@ -42,9 +42,9 @@ class Parts {
   // The training part and the matching validation part; "" if missing or ambiguous.
   std::pair<std::string, std::string> pair() const;
   // Other folders for the same part: train2, `test` next to `testing`; but not `test` next to `val`, which is for later.
-  std::vector<std::string> beside(const std::string& read) const;
+  std::vector<std::string> siblings(const std::string& read) const;
   // The list for the same part as a folder: train.csv for train_images; "": none.
-  std::string list_beside(const std::string& folder) const;
+  std::string list_next_to(const std::string& folder) const;
   // The unread entry that seems to be meant for this part instead of `read`, which may be "". `other`: the matching part.
   const Unread* meant(DataPart part, const std::string& read, const std::string& other) const;
 
@@ -56,7 +56,7 @@ class Parts {
     bool is_folder;
   };
   static bool is_test(const Found& found);
-  const Found* first(DataPart part, const Found* beside) const;
+  const Found* first(DataPart part, const Found* sibling) const;
   const Found* at(const std::string& path) const;  // null: not added
 
   std::vector<Found> found_;

@@ -70,20 +70,20 @@ void merge(Value& base, const Value& over, Diagnostics& errors) {
 }
 
 // Relative to the file with `extends`.
-std::string file_beside(const std::string& path, const Value& extends) {
+std::string file_next_to(const std::string& path, const Value& extends) {
   return (fs::path(path).parent_path() / extends.text()).lexically_normal().string();
 }
 
 // A folder may have a base file's name.
 bool names_base(const std::string& path, const Value& extends) {
   std::error_code ignored;
-  const std::string beside = file_beside(path, extends);
-  return is_shipped_name(extends.text()) && (is_absent(beside) || fs::is_directory(beside, ignored));
+  const std::string next_to_file = file_next_to(path, extends);
+  return is_shipped_name(extends.text()) && (is_absent(next_to_file) || fs::is_directory(next_to_file, ignored));
 }
 
 // The file that `extends` names: relative to its own file, or else a base file. Empty after a mistake, which is in `errors`.
 std::optional<std::string> extended_file(const std::string& path, const Value& extends, Diagnostics& errors) {
-  if (!names_base(path, extends)) return file_beside(path, extends);
+  if (!names_base(path, extends)) return file_next_to(path, extends);
   const fs::path folder = fs::path(path).parent_path();
   auto file = find_shipped(kBases, extends.text(), folder);
   if (!file) errors.add(extends.at(), no_such_name(kBases, extends.text(), folder));
@@ -94,8 +94,7 @@ std::optional<std::string> extended_file(const std::string& path, const Value& e
 std::string tilde_hint(const std::string& path) {
   const char* const home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nothing changes it
   if (!path.starts_with("~/") || home == nullptr) return {};
-  return fmt::format(": ~ is your home for a shell alone; write '{}{}', or ${{env.HOME}}{}", home, path.substr(1),
-                     path.substr(1));
+  return fmt::format(": only shells expand ~; write '{}{}', or ${{env.HOME}}{}", home, path.substr(1), path.substr(1));
 }
 
 // The kind of a file often given instead of TOML, by its ending; null: it may be TOML.
@@ -114,7 +113,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   chain.push_back(path);
   if (sources.bases.extends.file) sources.bases.files.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
-    errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
+    errors.add(at, fmt::format("'extends' forms a cycle: {}", fmt::join(chain, " -> ")));
     return std::nullopt;
   }
   const auto text = read_text(path);
@@ -125,7 +124,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
     } else {
       const bool is_there = fs::exists(path, ignored);
       const bool is_special = is_there && !fs::is_regular_file(path, ignored);
-      errors.add(at, is_special ? fmt::format("'{}' is no regular file: write what it holds into one", path)
+      errors.add(at, is_special ? fmt::format("'{}' is not a regular file: copy its contents into one", path)
                      : is_there ? fmt::format("cannot read '{}': {}", path, std::generic_category().message(errno))
                                 : no_such_file(path));
     }
@@ -195,7 +194,7 @@ std::string no_such_file(const std::string& path) {
   }
   std::sort(all.begin(), all.end());
   std::sort(others.begin(), others.end());
-  const std::string message = fmt::format("there is no file '{}'{}", path, tilde_hint(path));
+  const std::string message = fmt::format("file '{}' does not exist{}", path, tilde_hint(path));
   const auto likely = nearest_name(wanted.filename().string(), others);
   if (const auto nearest = likely ? likely : nearest_name(wanted.filename().string(), all)) {
     return fmt::format("{}; nearest is '{}'", message, (folder / *nearest).string());
@@ -223,9 +222,8 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
     return std::nullopt;
   }
   if (!is_utf8(option)) {
-    errors.add(at,
-               fmt::format("'{}' is no UTF-8, and pipeline files hold nothing else: rename what it names, or give a link to it",
-                           line_text(option)));
+    errors.add(
+        at, fmt::format("'{}' is not UTF-8, as pipeline files must be: rename the file, or use a link to it", line_text(option)));
     return std::nullopt;
   }
   std::string mistake;
@@ -248,7 +246,7 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
   made.is_new = !table->find(made.path.back());
   if (is_unset(*value)) {
     if (made.is_new) {
-      errors.add(at, fmt::format("'{}' unsets what is not there", option));
+      errors.add(at, fmt::format("'{}' unsets a key that is not set", option));
       return std::nullopt;
     }
     table->erase(made.path.back());

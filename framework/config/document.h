@@ -77,7 +77,7 @@ Value with_environment_kept(Value resolved, const Value& document, const std::se
 // A stored document with the current environment.
 Value with_environment(const Value& kept);
 
-// The message for a missing file: "there is no file 'x.toml'; nearest is 'y.toml'". It may be a folder.
+// The message for a missing file: "file 'x.toml' does not exist; nearest is 'y.toml'". It may be a folder.
 std::string no_such_file(const std::string& path);
 
 }  // namespace millrace

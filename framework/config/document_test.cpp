@@ -56,7 +56,7 @@ TEST_F(Document, UnsetTakesAnInheritedKeyAway) {
   EXPECT_EQ(load("a.toml", {"run.deep=unset", "x=unset"}), "[run]\nname = \"a\"\nepochs = 2\n");
   write("c.toml", "extends = 'a.toml'\n[run]\nepoch = 'unset'\n");
   EXPECT_EQ(load("c.toml"), "c.toml:3:1: 'epoch' is not inherited, so there is nothing to unset: leave it out");
-  EXPECT_EQ(load("a.toml", {"run.seed=unset"}), "--set: 'run.seed=unset' unsets what is not there");
+  EXPECT_EQ(load("a.toml", {"run.seed=unset"}), "--set: 'run.seed=unset' unsets a key that is not set");
 }
 
 TEST_F(Document, ABaseFileIsFoundByItsNameAndAFileBesideComesFirst) {
@@ -66,7 +66,7 @@ TEST_F(Document, ABaseFileIsFoundByItsNameAndAFileBesideComesFirst) {
   write("mine", "x = 3\n");
   EXPECT_EQ(load("a.toml"), "x = 3\ny = 2\n");
   write("b.toml", "extends = 'mime'\n");
-  EXPECT_NE(load("b.toml").find("b.toml:1:11: there is no base file 'mime'; nearest is 'mine'"), std::string::npos)
+  EXPECT_NE(load("b.toml").find("b.toml:1:11: unknown base file 'mime'; nearest is 'mine'"), std::string::npos)
       << load("b.toml");
 }
 
@@ -100,11 +100,11 @@ TEST_F(Document, RefusesATableWithoutAName) {
 
 TEST_F(Document, SaysWhatIsMostOftenMeantByALineThatIsNoToml) {
   for (const auto& [line, hint] :
-       {std::pair("path = \"photos", "; the text has no second quote"),
-        std::pair("path = photos  # mine", "; text stands in quotes: \"photos\""),
-        std::pair("path = \u201cphotos\u201d", "; '\u201c' is no quote of TOML: write \""),
-        std::pair("# caf\xe9", "; save the file as UTF-8"), std::pair("nesterov = True", "; true and false have small letters"),
-        std::pair("rate = 0,1", "; a number has a point"),
+       {std::pair("path = \"photos", "; the closing quote is missing"),
+        std::pair("path = photos  # mine", "; text needs quotes: \"photos\""),
+        std::pair("path = \u201cphotos\u201d", "; '\u201c' is not a quote of TOML: write \""),
+        std::pair("# caf\xe9", "; save the file as UTF-8"), std::pair("nesterov = True", "; true and false are lower case"),
+        std::pair("rate = 0,1", "; numbers need a decimal point"),
         std::pair("path = \"C:\\Users\\me\"", "; a \\ in double quotes begins an escape: write single quotes")}) {
     write("a.toml", std::string("[data]\n") + line + "\n");
     EXPECT_NE(load("a.toml").find(hint), std::string::npos) << load("a.toml");
@@ -133,12 +133,12 @@ TEST_F(Document, SaysThatDatesMeanNothing) {
 
 TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
   write("cifar10.toml", "");
-  EXPECT_EQ(load("cifar.toml"), "there is no file 'cifar.toml'; nearest is 'cifar10.toml'");
+  EXPECT_EQ(load("cifar.toml"), "file 'cifar.toml' does not exist; nearest is 'cifar10.toml'");
   fs::create_directory("runs");
   EXPECT_EQ(load("runs"), "'runs' is a folder, and a pipeline or a network is a file");
-  EXPECT_EQ(load("/dev/null"), "'/dev/null' is no regular file: write what it holds into one");
+  EXPECT_EQ(load("/dev/null"), "'/dev/null' is not a regular file: copy its contents into one");
   fs::create_symlink("gone.toml", "link.toml");
-  EXPECT_EQ(load("link.toml"), "'link.toml' is a link to 'gone.toml', which leads nowhere");
+  EXPECT_EQ(load("link.toml"), "'link.toml' is a link to 'gone.toml', which does not exist");
 }
 
 TEST_F(Document, ExtendsMergesTablesDeeply) {
@@ -157,16 +157,16 @@ TEST_F(Document, ExtendsLooksBesideTheFileThatSaysIt) {
 TEST_F(Document, ExtendsInACircleIsRefusedWithTheChain) {
   write("a.toml", "extends = \"b.toml\"\n");
   write("b.toml", "x = 1\nextends = \"a.toml\"\n");
-  EXPECT_EQ(load("a.toml"), "b.toml:2:11: 'extends' leads in a circle: a.toml -> b.toml -> a.toml");
+  EXPECT_EQ(load("a.toml"), "b.toml:2:11: 'extends' forms a cycle: a.toml -> b.toml -> a.toml");
 }
 
 TEST_F(Document, ExtendsOfAMissingFileNamesTheLine) {
   write("a.toml", "extends = \"basse.toml\"\n");
   write("base.toml", "");
-  EXPECT_EQ(load("a.toml"), "a.toml:1:11: there is no file 'basse.toml'; nearest is 'base.toml'");
+  EXPECT_EQ(load("a.toml"), "a.toml:1:11: file 'basse.toml' does not exist; nearest is 'base.toml'");
   write("b.toml", "extends = \"classify\"\n");
   fs::create_symlink("gone", "classify");  // meant instead of the base file
-  EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a link to 'gone', which leads nowhere");
+  EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a link to 'gone', which does not exist");
 }
 
 TEST_F(Document, SetTakesTomlAndBareWords) {

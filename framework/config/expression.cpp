@@ -146,7 +146,7 @@ std::optional<Value> Arithmetic::factor() {
   if (depth_ > kDeepestParentheses) {
     too_deep_ = true;
     at_ = tokens_.size();
-    mistake_ = fmt::format("parentheses and signs stand in each other more than {} deep", kDeepestParentheses);
+    mistake_ = fmt::format("parentheses and signs are nested more than {} deep", kDeepestParentheses);
     return Value(0);
   }
   const Token& token = tokens_[at_++];
@@ -250,13 +250,13 @@ std::optional<Value> find(const std::string& path, const Position& at, const Sco
   if (!path.starts_with(kEnvironment)) {
     auto value = scope.find(path, at, errors);
     if (!value || !is_deeper(*value, kDeepestNesting)) return value;
-    errors.add(at, fmt::format("'${{{}}}' stands for tables and lists in each other, more than {} deep", path, kDeepestNesting));
+    errors.add(at, fmt::format("'${{{}}}' stands for tables and lists that are nested more than {} deep", path, kDeepestNesting));
     return std::nullopt;
   }
   if (scope.keeps_environment()) return Value(fmt::format("${{{}}}", path), at);
   const std::string name = path.substr(kEnvironment.size());
   if (const char* text = std::getenv(name.c_str()); text != nullptr && is_utf8(text)) return Value(text, at);
-  const char* const what = std::getenv(name.c_str()) == nullptr ? "not set" : "no UTF-8, and pipeline files hold nothing else";
+  const char* const what = std::getenv(name.c_str()) == nullptr ? "not set" : "not UTF-8, as pipeline files must be";
   errors.add(at, fmt::format("'${{{}}}': the environment variable {} is {}", path, name, what));
   return std::nullopt;
 }
@@ -325,10 +325,9 @@ class TextEvaluation {
       return source_;
     }
     if (result && open) {
-      errors_.add(source_.at(),
-                  fmt::format("{}: '${{{}}}' is \"auto\", which is no number before the run and cannot be calculated "
-                              "with: write a number there",
-                              to_toml(source_), pieces_[*open].text));
+      errors_.add(source_.at(), fmt::format("{}: '${{{}}}' is \"auto\", which has no value before the run and cannot be used in "
+                                            "arithmetic: write a number there",
+                                            to_toml(source_), pieces_[*open].text));
       return source_;
     }
     return result;

@@ -100,8 +100,8 @@ TEST(Expression, WrongArithmetic) {
 
 TEST(Expression, AutoIsNoNumber) {
   EXPECT_EQ(result("2e-6 * ${size}"),
-            "\"2e-6 * ${size}\": '${size}' is \"auto\", which is no number before the run and cannot be calculated with: write a "
-            "number there");
+            "\"2e-6 * ${size}\": '${size}' is \"auto\", which has no value before the run and cannot be used in arithmetic: "
+            "write a number there");
   EXPECT_EQ(result("${size}"), "\"auto\"");
   EXPECT_EQ(result("${size} of ${width}"), "\"auto of 64\"");
 }

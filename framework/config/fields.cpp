@@ -173,8 +173,8 @@ std::string found_in_pair(const Value& value) {
 std::string hint_for(const ParamInfo& info, const std::string& text) {
   const auto nearest = nearest_name(text, info.choices);
   const std::string lower = lower_case(text);
-  for (const auto& [word, says] : info.hints) {
-    if (lower.find(word) != std::string::npos) return "; " + says;
+  for (const auto& [word, hint] : info.hints) {
+    if (lower.find(word) != std::string::npos) return "; " + hint;
   }
   return nearest ? fmt::format("; nearest is \"{}\"", *nearest) : "";
 }

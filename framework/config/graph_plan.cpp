@@ -60,20 +60,18 @@ class Connector {
       const std::vector<std::string> takers = takers_of_samples(i);
       if (takers.empty()) {
         lost = true;
-        errors_.add(at(i).at, fmt::format("nothing takes what '{}' gives; {}", at(i).name,
+        errors_.add(at(i).at, fmt::format("no stage takes the output of '{}'; {}", at(i).name,
                                           i > batcher_index ? fmt::format("put it before '{}' in the flow", batcher->name)
-                                                            : "name it in 'from' of the stage that is to take it"));
+                                                            : "name it in 'from' of the stage that should take it"));
       } else if (takers.size() > 1) {
         forks.push_back({i, takers});
       }
     }
     if (lost) return;  // this explains the forks
     for (const auto& [giver, takers] : forks) {
-      errors_.add(
-          at(giver).at,
-          fmt::format("'{}' take what '{}' gives; samples take one way, as stages change them where they lie: let one take "
-                      "what the other gives, or take it out of the flow",
-                      fmt::join(takers, "' and '"), at(giver).name));
+      errors_.add(at(giver).at, fmt::format("'{}' take the output of '{}'; samples have one path, since stages change them in "
+                                            "place: let one take the other's output, or remove it from the flow",
+                                            fmt::join(takers, "' and '"), at(giver).name));
     }
   }
 
@@ -93,10 +91,10 @@ class Connector {
       if (validates ? infers : uses_gradients(type)) remedies.push_back(name);
     }
     const std::string remedy = fmt::format("{}", fmt::join(remedies, "' or '"));
-    std::string message = fmt::format("'{}' computes gradients, and no stage of [{}] uses them", giver->name, plan_.name);
+    std::string message = fmt::format("'{}' computes gradients, but no stage of [{}] uses them", giver->name, plan_.name);
     if (!remedy.empty()) {
-      message += validates ? fmt::format("; a graph beside the training takes '{}' instead", remedy)
-                           : fmt::format(", so that nothing is trained; put '{}' after it in the flow", remedy);
+      message += validates ? fmt::format("; a graph that does not train takes '{}' instead", remedy)
+                           : fmt::format(", so nothing is trained; put '{}' after it in the flow", remedy);
     }
     errors_.add(giver->at, std::move(message));
   }
@@ -155,9 +153,9 @@ class Connector {
       if (converts && (type.role != StageType::Role::batcher || wanted == payload::kBatch)) givers.push_back(name);
     }
     std::string message =
-        fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, wanted, plan_.name);
+        fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] outputs", at(index).name, wanted, plan_.name);
     if (!before.empty()) message += fmt::format(" ({})", fmt::join(before, ", "));
-    if (!givers.empty()) message += fmt::format("; '{}' would give it", fmt::join(givers, "' or '"));
+    if (!givers.empty()) message += fmt::format("; '{}' outputs it", fmt::join(givers, "' or '"));
     errors_.add(at(index).at, std::move(message));
   }
 
@@ -178,13 +176,12 @@ class Connector {
     if (giver < 0) {
       std::vector<std::string> names;
       for (int i = 0; i < index; ++i) names.push_back(at(i).name);
-      errors_.add(entry.at(), fmt::format("'from' of '{}': there is no stage '{}' in the flow of [{}]{}", to.name, name,
-                                          plan_.name, nearest_clause(name, names)));
+      errors_.add(entry.at(), fmt::format("'from' of '{}': no stage '{}' is in the flow of [{}]{}", to.name, name, plan_.name,
+                                          nearest_clause(name, names)));
     } else if (giver >= index) {
-      errors_.add(entry.at(),
-                  fmt::format("'from' of '{}' leads backwards: '{}' {}. That is a cycle without credit: only batches and "
-                              "step tokens flow back, on edges that the framework makes itself",
-                              to.name, name, giver == index ? "is the stage itself" : "stands after it in the flow"));
+      errors_.add(entry.at(), fmt::format("'from' of '{}' points backwards: '{}' {}. That is a cycle without credits: only "
+                                          "batches and step tokens flow back, on edges that the framework adds",
+                                          to.name, name, giver == index ? "is the stage itself" : "comes after it in the flow"));
     } else if (at(giver).type) {
       check_port(index, port, giver, port_name, entry);
     }
@@ -260,7 +257,7 @@ class GraphReader {
     read_every();
     read_before();
     read_flow();
-    report_strangers();
+    report_unknown_keys();
     check_roles();
     check_outputs();
     connect(plan_, from_, registry_, errors_);
@@ -287,7 +284,7 @@ class GraphReader {
     if (!table_.find("every")) {
       const auto& members = table_.table();
       const auto member = std::find_if(members.begin(), members.end(), [](const Member& m) { return m.key == "before"; });
-      errors_.add(member->at, fmt::format("'before' is of graphs with `every`; [{}] is the run itself: leave it out", name_));
+      errors_.add(member->at, fmt::format("'before' is for graphs with `every`; [{}] is the run itself: leave it out", name_));
     } else if (before->kind() != Value::Kind::boolean) {
       errors_.add(before->at(), fmt::format("'before' must be true or false, found {}", found(*before)));
     } else {
@@ -361,8 +358,8 @@ class GraphReader {
     if (!table) names = tables_outside_flow();
     for (const auto& [name, type] : registry_.stages()) names.push_back(name);
     const std::string nearest = nearest_clause(type_name.text(), names);
-    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}{}", type_name.text(),
-                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest,
+    errors_.add(type_name.at(), fmt::format("unknown stage '{}'{}{}", type_name.text(),
+                                            nearest.empty() ? "; `pipeline-inspect` lists all" : nearest,
                                             skipped_clause(registry_, type_name.text())));
   }
 
@@ -389,7 +386,7 @@ class GraphReader {
   }
 
   // Reports keys and tables that belong to nothing.
-  void report_strangers() {
+  void report_unknown_keys() {
     std::vector<std::string> stages, keys = {"flow", "every", "before"};
     for (const StagePlan& stage : plan_.stages) stages.push_back(stage.name);
     keys.insert(keys.end(), stages.begin(), stages.end());
@@ -401,7 +398,7 @@ class GraphReader {
       } else {
         std::string clause = nearest_clause(member.key, keys);
         if (clause.empty() && !stages.empty())
-          clause = fmt::format("; keys of stages stand in the stages' tables, such as [{}.{}]", name_, stages.front());
+          clause = fmt::format("; keys of stages belong in the stages' tables, such as [{}.{}]", name_, stages.front());
         errors_.add(member.at, fmt::format("[{}] has no key '{}'{}", name_, member.key, clause));
       }
     }

@@ -93,7 +93,7 @@ void follow(const Json& record, const fs::path& run, const fs::path& file, Value
     if (what == "list" && !copy.empty()) take_copy(each.at("key").get<std::string>(), path, copy, document);
     warnings.push_back(fmt::format("the {} '{}' {} since the run in '{}' began: {}", what, path,
                                    is_gone ? "has gone" : "has been edited", run.string(),
-                                   copy.empty() ? "the run kept no copy of so large a file, and it is used as it is now"
+                                   copy.empty() ? "the run kept no copy of a file this large, so its current contents are used"
                                                 : fmt::format("the run's copy is used, '{}'", copy)));
   }
   follow_paths(working_folder, document);
@@ -110,7 +110,7 @@ void follow_kept_run(const fs::path& file, Value& document, std::vector<std::str
     if (stream) follow(Json::parse(stream), run, file, document, warnings);
   } catch (const Json::exception& error) {
     warnings.push_back(
-        fmt::format("'{}' is no record of a run, and is passed over: {}", (run / kKeptRecord).string(), error.what()));
+        fmt::format("'{}' is not a record of a run, and is ignored: {}", (run / kKeptRecord).string(), error.what()));
   }
 }
 

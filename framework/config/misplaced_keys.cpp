@@ -165,8 +165,8 @@ class Misplaced {
   }
 
   void add_optimizer(const StageType& type, KeyTable& table) const {
-    const Value* const said = table.written != nullptr ? table.written->find("type") : nullptr;
-    const Value* const name = said != nullptr ? said : type.defaults.find("type");
+    const Value* const written = table.written != nullptr ? table.written->find("type") : nullptr;
+    const Value* const name = written != nullptr ? written : type.defaults.find("type");
     for (const auto& [known, optimizer] : registry_.optimizers()) {
       const bool is_it = name != nullptr && name->kind() == Value::Kind::text && name->text() == known;
       for (const ParamInfo& param : optimizer.params) (is_it ? table.keys : table.read).push_back(param.name);

@@ -14,7 +14,7 @@ namespace millrace {
 // the readers of their tables, which suggest keys of their own.
 void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& errors);
 
-// Returns what a message says of a key that stands in no table: "; [run] has it", "; nearest is 'stop.max_steps'"; "" where none
+// Returns the hint for a key that is in no table: "; [run] has it", "; nearest is 'stop.max_steps'"; "" where none
 // is likely. Makes the list of all tables and their keys once.
 std::function<std::string(const std::string&)> likely_places(Value& root, const Registry& registry);
 

@@ -91,7 +91,7 @@ TEST_F(MisplacedKeys, NoGuessIsMadeOfAKeyThatFitsLittle) {
 TEST_F(MisplacedKeys, AValueThatStandsInNoTable) {
   const auto above = [&](const std::string& line, const std::string& more = "") { return mistakes(line + "\n" + train(more)); };
   const std::string nothing = " means nothing here and nothing refers to it; ";
-  const std::string aside = "; a variable for files that extend this one stands in a table of yours";
+  const std::string aside = "; put a variable for files that extend this one into a table of your own";
   EXPECT_EQ(above("epochs = 3"), "p.toml:1:1: 'epochs'" + nothing + "[run] has it" + aside);
   EXPECT_EQ(above("max_epochs = 3"), "p.toml:1:1: 'max_epochs'" + nothing + "nearest is 'run.epochs'" + aside);
   EXPECT_EQ(above("max_steps = 3"), "p.toml:1:1: 'max_steps'" + nothing + "[stop] has it" + aside);

@@ -14,9 +14,9 @@ inline constexpr std::array kKeysOfWeights = {"weights", "sha256", "new", "renam
 // [network] `weights` of a whole file, which may be a table: a file or a URL. "": none.
 inline std::string named_weights(const Value& file) {
   const Value* const network = file.find("network");
-  const Value* said = network != nullptr ? network->find("weights") : nullptr;
-  if (said != nullptr && said->kind() == Value::Kind::table) said = said->find("file");
-  return said != nullptr && said->kind() == Value::Kind::text ? said->text() : std::string();
+  const Value* weights = network != nullptr ? network->find("weights") : nullptr;
+  if (weights != nullptr && weights->kind() == Value::Kind::table) weights = weights->find("file");
+  return weights != nullptr && weights->kind() == Value::Kind::text ? weights->text() : std::string();
 }
 
 }  // namespace millrace

@@ -62,7 +62,7 @@ class NetworkReader {
       Diagnostics mistakes;
       plan_.network = load_network(*file, variables, registry_, mistakes, use->at(), made ? options_.made_by : "");
       for (const Diagnostics::Entry& each : mistakes.entries()) {
-        const bool is_there = is_of_zoo && is_in_file(each.at) && is_beside(*each.at.file, *file);
+        const bool is_there = is_of_zoo && is_in_file(each.at) && is_in_same_folder(*each.at.file, *file);
         errors_.add(is_there ? used_in(places_of(variables, use->at()), each.at) : each.at, each.message);
       }
     } catch (const Error& error) {
@@ -82,7 +82,7 @@ class NetworkReader {
     }
   }
 
-  static bool is_beside(const fs::path& a, const fs::path& b) {
+  static bool is_in_same_folder(const fs::path& a, const fs::path& b) {
     return a.parent_path().lexically_normal() == b.parent_path().lexically_normal();
   }
 
@@ -105,9 +105,9 @@ class NetworkReader {
   // Empty after a mistake, which is in errors_, with `hint` appended.
   std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
-    const std::string beside = (folder_of(name) / given).lexically_normal().string();
+    const std::string next_to_file = (folder_of(name) / given).lexically_normal().string();
     std::error_code ignored;
-    for (const std::string& file : {beside, given.lexically_normal().string()}) {
+    for (const std::string& file : {next_to_file, given.lexically_normal().string()}) {
       if (const std::string why = why_unreachable(file); !why.empty()) {
         errors_.add(name.at(), fmt::format("'{}' {}", file, why));
         return std::nullopt;
@@ -115,8 +115,8 @@ class NetworkReader {
       if (fs::is_regular_file(file, ignored)) return file;
     }
     const std::string here = given.lexically_normal().string();
-    const std::string elsewhere = here == beside ? "" : fmt::format("; in the working folder {}", no_such_file(here));
-    errors_.add(name.at(), no_such_file(beside) + elsewhere + (fs::exists(beside, ignored) ? "" : hint));
+    const std::string elsewhere = here == next_to_file ? "" : fmt::format("; in the working folder {}", no_such_file(here));
+    errors_.add(name.at(), no_such_file(next_to_file) + elsewhere + (fs::exists(next_to_file, ignored) ? "" : hint));
     return std::nullopt;
   }
 
@@ -142,10 +142,10 @@ class NetworkReader {
     if (weights->text().find("://") != std::string::npos) return check_url(*weights);
     if (const auto best = weights_in_folder(*weights)) return void(*weights = Value(*best, weights->at()));
     if (take_published(*weights, file)) return;
-    const std::string beside = (folder_of(*weights) / weights->text()).lexically_normal().string();
+    const std::string next_to_file = (folder_of(*weights) / weights->text()).lexically_normal().string();
     std::error_code ignored;
-    if (options_.sent_weights && !fs::exists(beside, ignored) && !fs::exists(weights->text(), ignored)) {
-      *weights = Value(beside, weights->at());
+    if (options_.sent_weights && !fs::exists(next_to_file, ignored) && !fs::exists(weights->text(), ignored)) {
+      *weights = Value(next_to_file, weights->at());
       return;
     }
     if (const auto found = existing_file(*weights, weights_hint(weights->text()) + published_names_))
@@ -168,8 +168,8 @@ class NetworkReader {
       const Position at = weights.at();
       const std::string url = each.url.starts_with("file://") ? file_url_path(each.url) : each.url;
       const fs::path name = fs::path(url).filename();
-      const fs::path beside = (folder_of(weights) / name).lexically_normal();
-      weights = Value(is_readable_file(beside) ? beside.string() : is_readable_file(name) ? name.string() : url, at);
+      const fs::path near = (folder_of(weights) / name).lexically_normal();
+      weights = Value(is_readable_file(near) ? near.string() : is_readable_file(name) ? name.string() : url, at);
       if (weights.text().find("://") != std::string::npos) check_url(weights);
       if (!each.sha256.empty() && table_.find("sha256") == nullptr) table_.set("sha256", Value(each.sha256, at));
       if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);
@@ -206,7 +206,7 @@ class NetworkReader {
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
     if (plan_.params.weights.file.empty())
-      errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
+      errors_.add(at, "[network] has 'sha256' but no 'weights' to check: name them, or leave it out");
   }
 
   // Reads the keys common to all networks, and returns the others: the network's variables.
@@ -242,7 +242,7 @@ class NetworkReader {
         std::string clause = nearest_clause(pattern.text(), names);
         const Layer* const last = last_layer_with_parameters(*plan_.network);
         if (clause.empty() && last != nullptr) clause = fmt::format("; its last layer is '{}'", last->name);
-        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(), clause));
+        errors_.add(pattern.at(), fmt::format("{}: '{}' matches no layer with parameters{}", key, pattern.text(), clause));
       }
     }
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
@@ -252,8 +252,8 @@ class NetworkReader {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
     if (std::none_of(all.begin(), all.end(), is_frozen)) {
-      errors_.add(pattern.at(),
-                  fmt::format("freeze: '{}' fits running statistics alone, which are not trained: leave it out", pattern.text()));
+      errors_.add(pattern.at(), fmt::format("freeze: '{}' matches running statistics only, which are not trained: leave it out",
+                                            pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
       return is_frozen(p) && begins_random(p) && covers_any(plan_.params.fresh, p.name);
@@ -262,9 +262,9 @@ class NetworkReader {
     if (random == all.end()) return;
     errors_.add(
         pattern.at(),
-        fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained: take it out of one "
-                    "of the two",
-                    random->name));
+        fmt::format(
+            "freeze: '{}' begins with random values because of 'new', and would never be trained: remove it from one of the two",
+            random->name));
   }
 
   void freeze(const Position& at) {
@@ -291,7 +291,7 @@ class NetworkReader {
 
 std::string weights_hint(const std::string& name) {
   if (name.find_first_of("./") != std::string::npos) return {};
-  return "; weights of this name are not known: give a .safetensors, .pth or .pt file, or the URL of one";
+  return "; no weights are known by this name: give a .safetensors, .pth or .pt file, or the URL of one";
 }
 
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file) {

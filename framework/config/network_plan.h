@@ -21,7 +21,7 @@ struct NetworkPlan {
 // The file that `use` names; empty if there is none.
 std::optional<std::string> network_file(const Value& use, const std::string& pipeline_file);
 
-// To append to "there is no file": valid forms of weights, for names such as "imagenet". "" for other names.
+// To append to "does not exist": valid forms of weights, for names such as "imagenet". "" for other names.
 std::string weights_hint(const std::string& name);
 
 // `use` names a network of the zoo (see shipped.h) or a file. Adds mistakes to `errors`. Replaces files in `table` by their

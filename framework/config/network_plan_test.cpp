@@ -22,14 +22,14 @@ TEST_F(NetworkPlanRefuses, AMisspeltKeyOfANetwork) {
 
 TEST_F(NetworkPlanRefuses, AFileWhoseEndingIsMisspelt) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/small.tolm\"\nclasses = 3\n")),
-            "p.toml:9:7: there is no file 'networks/small.tolm'; nearest is 'networks/small.toml'");
+            "p.toml:9:7: file 'networks/small.tolm' does not exist; nearest is 'networks/small.toml'");
 }
 
 TEST_F(NetworkPlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
-            "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
+            "p.toml:9:7: file 'networks/smal.toml' does not exist; nearest is 'networks/small.toml'");
   EXPECT_EQ(mistakes(train("[network]\nuse = \"elsewhere/small.toml\"\n")),
-            "p.toml:9:7: there is no file 'elsewhere/small.toml'; the zoo has it: use = \"small\"");
+            "p.toml:9:7: file 'elsewhere/small.toml' does not exist; the zoo has it: use = \"small\"");
   EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
             "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
 }
@@ -38,11 +38,11 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
   const auto said = [&](const std::string& key) { return mistakes(train("[network]\nuse = \"small\"\nclasses = 7\n" + key)); };
   write("networks/old.pth", "");
   EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
-            "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+            "p.toml:11:11: file 'networks/odl.pth' does not exist; nearest is 'networks/old.pth'");
   fs::create_directories("mini");
   EXPECT_EQ(said("weights = \"mini\"\n"), "p.toml:11:11: 'mini' is a folder: name the file in it");
   EXPECT_EQ(said("weights = { file = \"networks/odl.pth\", inside = \"ema\" }\n"),
-            "p.toml:11:20: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+            "p.toml:11:20: file 'networks/odl.pth' does not exist; nearest is 'networks/old.pth'");
   EXPECT_EQ(said("weights = { file = \"networks/old.pth\", insde = \"ema\" }\n"),
             "p.toml:11:40: 'weights' has no key 'insde'; nearest is 'inside'");
   write("weights.pth", "");
@@ -54,28 +54,27 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
     ADD_FAILURE() << "there are no such weights";
   } catch (const Error& error) {
     EXPECT_EQ(error.message(),
-              "folder/p.toml:11:11: there is no file 'folder/weigths.pth'; in the working folder there is no file 'weigths.pth'; "
-              "nearest is 'weights.pth'");
+              "folder/p.toml:11:11: file 'folder/weigths.pth' does not exist; in the working folder file 'weigths.pth' does not "
+              "exist; nearest is 'weights.pth'");
   }
   write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
   EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, {.other_weights = true, .made_by = {}})) << "others are named";
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
-            "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
-            "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
+            "p.toml:11:8: new: 'fx' matches no layer with parameters; nearest is 'fc'\np.toml:12:11: freeze: 'fc.wieght' matches "
+            "no layer with parameters; nearest is 'fc.weight'");
   EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train: name fewer layers");
   EXPECT_EQ(said("freeze = [\"backbone\"]\n"),
-            "p.toml:11:11: freeze: 'backbone' fits no layer that has parameters; its last layer is 'fc'");
+            "p.toml:11:11: freeze: 'backbone' matches no layer with parameters; its last layer is 'fc'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
-            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained: take it out "
-            "of one "
-            "of the two");
+            "p.toml:12:11: freeze: 'fc.weight' begins with random values because of 'new', and would never be trained: remove it "
+            "from one of the two");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
   EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
             "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
   EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
-            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
+            "p.toml:11:10: [network] has 'sha256' but no 'weights' to check: name them, or leave it out");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
   EXPECT_EQ(said("freze = [\"fc\"]\n"),
@@ -85,11 +84,11 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
 TEST_F(NetworkPlanRefuses, ANetworkThatTheZooLacks) {
   const std::string text = mistakes(train("[network]\nuse = \"resnet81\"\n"));
   EXPECT_TRUE(
-      text.starts_with("p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
+      text.starts_with("p.toml:9:7: unknown network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
       << text;
   // The neighbouring file is listed with those of the zoo.
   EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;
-  EXPECT_TRUE(text.ends_with("; a file of your own is named with its ending: \"resnet81.toml\"")) << text;
+  EXPECT_TRUE(text.ends_with("; write a file of your own with its ending: \"resnet81.toml\"")) << text;
 }
 
 // A word stands for the file that the network's author has published; the user's own file of either name wins.

@@ -57,10 +57,9 @@ TEST_F(ObserverPlanTest, TablesHoldTheirParameters) {
 
 TEST_F(ObserverPlanTest, MistakesAreNamedWithTheirPlaces) {
   EXPECT_EQ(mistakes(train("[observe.consol]\n[observe.console]\nquit = true\nlines = 10\n[observe.results]\nfile = \"x\"\n")),
-            "p.toml:8:10: [observe]: there is no observer 'consol'; nearest is 'console'\n"
-            "p.toml:10:1: [observe.console] has no key 'quit'; nearest is 'quiet'\n"
-            "p.toml:11:9: 'lines' must be an integer between 1 and 9, found 10\n"
-            "p.toml:13:1: [observe.results] has no key 'file'; it takes none");
+            "p.toml:8:10: [observe]: unknown observer 'consol'; nearest is 'console'\np.toml:10:1: [observe.console] has no key "
+            "'quit'; nearest is 'quiet'\np.toml:11:9: 'lines' must be an integer between 1 and 9, found 10\np.toml:13:1: "
+            "[observe.results] has no key 'file'; it takes none");
   EXPECT_EQ(mistakes(train("[observe]\nconsole = 3\n")),
             "p.toml:9:11: 'observe.console' must be a table, or false to leave this observer out, found 3");
   EXPECT_EQ(mistakes("observe = true\n" + train()),

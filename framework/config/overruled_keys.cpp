@@ -64,8 +64,8 @@ void drop_keys_of_another_type(const StageType& type, const Registry& registry, 
 }  // namespace
 
 const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry) {
-  const Value* const said = table != nullptr ? table->find("stage") : nullptr;
-  return registry.stages().find(said != nullptr && said->kind() == Value::Kind::text ? said->text() : name);
+  const Value* const type = table != nullptr ? table->find("stage") : nullptr;
+  return registry.stages().find(type != nullptr && type->kind() == Value::Kind::text ? type->text() : name);
 }
 
 Overrules later_texts(const std::vector<std::string>& files) {
@@ -95,7 +95,7 @@ void rename_rule(Value& table, const Overrules& overrules, std::vector<std::stri
   if (rule == table.table().end()) return;
   if (const Value* const type = table.find("type"); type != nullptr && !overrules(rule->value.at(), type->at())) return;
   rule->key = "type";
-  warnings.push_back(fmt::format("{}: 'rule' is now called 'type', and is read as that", to_string(rule->at)));
+  warnings.push_back(fmt::format("{}: 'rule' is now called 'type', and is read as such", to_string(rule->at)));
   // If both exist, the later text's is used: the one just renamed.
   const Position at = rule->value.at();
   std::erase_if(table.table(), [&](const Member& each) { return each.key == "type" && overrules(at, each.value.at()); });

@@ -15,7 +15,7 @@ namespace millrace {
 // outlive the result.
 Overrules later_texts(const std::vector<std::string>& files);
 
-// The type of a graph's stage: its table's `stage`, or else its name. Null if there is no such type or table.
+// The type of a graph's stage: its table's `stage`, or else its name. Null without such a type or table.
 const StageType* stage_type_of(const std::string& name, const Value* table, const Registry& registry);
 
 // Removes such keys from the tables of a graph's stages. A key in the same text, or in a later one, stays: it is an error.

@@ -101,7 +101,7 @@ TEST_F(OverruledKeys, AreThoseOfTheNewNameWhereALaterTextSaysTheOldOne) {
   std::vector<std::string> warnings;
   rename_old_keys(*document, registry_, sources.files, warnings);
   EXPECT_EQ(document->find("train")->find("updates")->find("type")->text(), "with_momentum");
-  EXPECT_EQ(warnings, Keys{"old.toml:3:1: 'rule' is now called 'type', and is read as that"});
+  EXPECT_EQ(warnings, Keys{"old.toml:3:1: 'rule' is now called 'type', and is read as such"});
   rename_old_keys(*document, registry_, sources.files, warnings);
   EXPECT_EQ(warnings.size(), 1U);
 }

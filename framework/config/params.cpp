@@ -81,8 +81,8 @@ ParamRef& ParamRef::by_name() {
   return *this;
 }
 
-ParamRef& ParamRef::hint(std::string_view word, std::string_view says) {
-  info_->hints.emplace_back(word, says);
+ParamRef& ParamRef::hint(std::string_view word, std::string_view text) {
+  info_->hints.emplace_back(word, text);
   return *this;
 }
 
@@ -96,8 +96,8 @@ ParamRef& ParamRef::only_with(std::string_view key, std::initializer_list<std::s
   return *this;
 }
 
-ParamRef& ParamRef::alternative(std::string_view says) {
-  info_->alternative = says;
+ParamRef& ParamRef::alternative(std::string_view purpose) {
+  info_->alternative = purpose;
   return *this;
 }
 
@@ -147,7 +147,7 @@ void detail::ParamList::report_no_list(const ParamInfo& self, const Value& value
 namespace {
 
 // Whether the text that contains `member` also contains this key. Keys inherited from another file may be repeated.
-bool says_too(const Value& table, const std::string& key, const Member& member) {
+bool is_in_same_text(const Value& table, const std::string& key, const Member& member) {
   const Value* const value = table.find(key);
   if (value == nullptr) return false;
   const auto &mine = member.at.file, &its = value->at().file;
@@ -162,7 +162,7 @@ void report_unknown(const std::vector<ParamInfo>& params, const Value& table, co
   std::vector<std::string> names, left;
   for (const ParamInfo& info : params) {
     names.push_back(info.name);
-    if (!says_too(table, info.name, member)) left.push_back(info.name);
+    if (!is_in_same_text(table, info.name, member)) left.push_back(info.name);
   }
   const auto likely = nearest_name(member.key, left);
   if (const auto nearest = likely ? likely : nearest_name(member.key, names)) {
@@ -217,9 +217,9 @@ void report_alternatives(const std::vector<ParamInfo>& params, const Value& tabl
   for (const Member& member : table.table()) {
     const ParamInfo* const info = find(params, member.key);
     if (info == nullptr || info->alternative.empty()) continue;
-    const auto [said, is_first] = first.emplace(info->alternative, member.key);
+    const auto [other, is_first] = first.emplace(info->alternative, member.key);
     if (is_first) continue;
-    errors.add(member.at, fmt::format("{}: '{}' and '{}' are two ways to give the {}: choose one", owner, said->second,
+    errors.add(member.at, fmt::format("{}: '{}' and '{}' are two ways to give the {}: choose one", owner, other->second,
                                       member.key, info->alternative));
   }
 }
@@ -287,11 +287,11 @@ void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Ov
   std::erase_if(table.table(), [&](const Member& member) {
     const ParamInfo* const info = find(params, member.key);
     if (info == nullptr) return false;
-    const auto says_it_later = [&](const Member& other) {
+    const auto overrules_it = [&](const Member& other) {
       const ParamInfo* const its = find(params, other.key);
       return its != nullptr && its->alternative == info->alternative && overrules(other.value.at(), member.value.at());
     };
-    if (!info->alternative.empty() && std::any_of(whole.table().begin(), whole.table().end(), says_it_later)) return true;
+    if (!info->alternative.empty() && std::any_of(whole.table().begin(), whole.table().end(), overrules_it)) return true;
     bool overruled = false;
     for (const ParamInfo::Companion& companion : info->companions) {
       const Value* const written = whole.find(companion.key);

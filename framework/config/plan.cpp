@@ -115,9 +115,9 @@ namespace {
 std::string no_such_observer(const std::string& name, const Registry& registry) {
   const std::vector<std::string> names = registry.observers().names();
   const auto nearest = registry.observers().nearest(name);
-  return fmt::format("[observe]: there is no observer '{}'; {}{}", name,
+  return fmt::format("[observe]: unknown observer '{}'; {}{}", name,
                      nearest         ? fmt::format("nearest is '{}'", *nearest)
-                     : names.empty() ? std::string("no plugin brings one")
+                     : names.empty() ? std::string("no plugin registers one")
                                      : fmt::format("there are '{}'", fmt::join(names, "', '")),
                      skipped_clause(registry, name));
 }
@@ -276,7 +276,7 @@ class PipelineReader {
     if (!place_data(root(), registry_, options_.whole_data, referred_, errors_, pipeline_.warnings)) return;
     rename_old_keys(root(), registry_, sources_.files, pipeline_.warnings);
     report_misplaced_keys(root(), registry_, errors_);
-    drop_what_is_overruled();
+    drop_all_overruled_keys();
     place_at_origins(origins);
     read_run();
     read_graphs();
@@ -285,14 +285,14 @@ class PipelineReader {
     if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
-    report_strangers();
+    report_unknown_keys();
     drop_used_variables();
     name_users_lines(pipeline_, applied_);
     pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document, words_in_files(registry_));
   }
 
   // The mistakes, as shown to the user.
-  Diagnostics told() const {
+  Diagnostics diagnostics() const {
     std::vector<std::vector<std::string>> set;
     for (const Override& override : applied_) set.push_back(override.path);
     return sources_.bases.after_users_text(errors_, files_, set);
@@ -304,7 +304,7 @@ class PipelineReader {
   Value& root() { return pipeline_.resolved; }
 
   // Removes keys that a later text leaves without effect. Uses the position of the key, not the origin of its value.
-  void drop_what_is_overruled() {
+  void drop_all_overruled_keys() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (Value* table = root().find("run")) drop_overruled(set.infos(), *table, later_texts(sources_.files));
@@ -416,12 +416,12 @@ class PipelineReader {
       measure_the_same_loss(pipeline_.graphs.front(), pipeline_.graphs[i]);
     }
     if (pipeline_.graphs.empty()) {
-      errors_.add(root().at(), "there is no graph in this file: a table with flow = [\"stage\", ...]");
+      errors_.add(root().at(), "this file has no graph: a table with flow = [\"stage\", ...]");
     }
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
       const GraphPlan& graph = pipeline_.graphs[i];
       if (has_every(graph)) continue;
-      errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
+      errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: only one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
     }
   }
@@ -437,7 +437,7 @@ class PipelineReader {
     const std::optional<FigurePlan>&exported = pipeline_.best, &kept = pipeline_.checkpoint.best;
     if (exported && kept && exported->text() != kept->text()) {
       errors_.add(kept->at,
-                  fmt::format("'best': a run has one best, and run.best is '{}': name the same figure, or leave one out",
+                  fmt::format("'best': a run has one best metric, and run.best is '{}': name the same one, or leave one out",
                               exported->text()));
     }
   }
@@ -458,7 +458,7 @@ class PipelineReader {
   bool is_used(const std::string& key) const { return sources_.named.contains(key) || is_referred(key); }
 
   // Reports unknown and unused keys: a misspelt [run], a graph with a misspelt `flow`, a key outside tables.
-  void report_strangers() {
+  void report_unknown_keys() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
       if (is_known_table(member.key) || is_graph(member)) continue;
@@ -519,13 +519,12 @@ class PipelineReader {
     const std::string likely =
         of_stage.empty() ? likely_place(member.key) : fmt::format("; the table of that stage is {}", of_stage);
     if (likely.empty()) {
-      pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
-                                               to_string(member.at), member.key));
+      pipeline_.warnings.push_back(
+          fmt::format("{}: '{}' is in no table and nothing refers to it: it has no effect", to_string(member.at), member.key));
     } else {
-      errors_.add(member.at,
-                  fmt::format("'{}' means nothing here and nothing refers to it{}; a variable for files that extend this "
-                              "one stands in a table of yours",
-                              member.key, likely));
+      errors_.add(member.at, fmt::format("'{}' means nothing here and nothing refers to it{}; put a variable for files that "
+                                         "extend this one into a table of your own",
+                                         member.key, likely));
     }
   }
 
@@ -563,7 +562,7 @@ class PipelineReader {
     const bool looks_like_one =
         graph ? has_tables(member.value) || member.value.find("every") != nullptr : has_stages(member.value);
     if (!looks_like_one) return report_unused_table(member);
-    errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
+    errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is not a graph, and nothing refers to it{}", member.key,
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }
 
@@ -584,7 +583,7 @@ class PipelineReader {
       if (!likely.empty()) likely = fmt::format("; as for '{}'{}", key, likely.replace(0, 1, ","));
     }
     pipeline_.warnings.push_back(
-        fmt::format("{}: nothing refers to [{}], so that it changes nothing{}", to_string(table.at), table.key, likely));
+        fmt::format("{}: nothing refers to [{}], so it has no effect{}", to_string(table.at), table.key, likely));
   }
 
   // "[train.optimizer]"; "" if no graph has such a stage.
@@ -642,7 +641,7 @@ std::string pipeline_file(const std::string& path) {
     std::vector<std::string> names;
     for (const auto& [name, file] : shipped_files(kBases, fs::path())) names.push_back(name);
     if (const auto nearest = nearest_name(path, names))
-      fail(ErrorKind::usage, "there is no file and no base file '{}'; nearest is the base file '{}'", path, *nearest);
+      fail(ErrorKind::usage, "neither a file nor a base file '{}' exists; nearest is the base file '{}'", path, *nearest);
   }
   const bool is_run = fs::is_directory(path, ignored) && fs::exists(fs::path(path) / kKeptPipeline, ignored);
   return (is_run ? fs::path(path) / kKeptPipeline : fs::path(path)).lexically_normal().string();
@@ -657,7 +656,7 @@ Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& 
   PipelineReader reader(file, registry, options, errors);
   reader.read(overrides,
               is_shipped_name(path) && file != fs::path(path).lexically_normal().string() && !file.ends_with(kKeptPipeline));
-  reader.told().throw_if_any();
+  reader.diagnostics().throw_if_any();
   return reader.take();
 }
 

@@ -11,6 +11,7 @@
 #include "config/checkpoint_plan.h"
 #include "config/every.h"
 #include "config/stop_plan.h"
+#include "graph/flow_plan.h"
 #include "millrace/backend/network.h"
 #include "millrace/detail/value.h"
 #include "millrace/observer.h"
@@ -47,29 +48,10 @@ struct RunParams {
   static void describe(ParamSet<RunParams>& set);
 };
 
-struct StagePlan {
-  std::string name;  // the table's name
-  const StageType* type = nullptr;
-  Value table;     // its parameters, resolved; without `stage` and `from`
-  Position at;     // its name's position in `flow`
-  Position users;  // for a table in a base file: the --set that removed a key, or else the user's `extends`; else null
-  // Position of its table, if the file has one; else `at`. Used in messages that are not about `flow`.
-  const Position& table_at() const { return is_in_file(table.at()) ? table.at() : at; }
-};
-
-// From an output port to an input port; indices into GraphPlan::stages and StageType::outputs / inputs.
-struct EdgePlan {
-  int from_stage = 0, from_port = 0;
-  int to_stage = 0, to_port = 0;
-};
-
-struct GraphPlan {
-  std::string name;               // "train"
-  std::string every;              // as written, "2 epochs"; "" for the first graph
-  Every when;                     // `every`, parsed
-  bool before = true;             // unless it is the first graph: two of its batches are tried before the first epoch
-  std::vector<StagePlan> stages;  // in flow order: edges only lead forward
-  std::vector<EdgePlan> edges;
+struct GraphPlan : FlowPlan {
+  std::string every;   // as written, "2 epochs"; "" for the first graph
+  Every when;          // `every`, parsed
+  bool before = true;  // unless it is the first graph: two of its batches are tried before the first epoch
   Position at;
 };
 

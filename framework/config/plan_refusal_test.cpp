@@ -78,20 +78,20 @@ TEST_F(PlanRefuses, AMisspeltKeyThatNamesTheTypeOfAStage) {
 TEST_F(PlanRefuses, AMisspeltNameInTheFlowOfAStageThatHasATable) {
   EXPECT_EQ(mistakes("[train]\nflow = [\"rea\", \"decode_image\", \"batch\"]\n[train.read]\nstage = \"read_folder\"\n"
                      "path = \"x\"\n[train.batch]\nsize = 1\n"),
-            "p.toml:2:9: there is no stage 'rea'; nearest is 'read'\n"
-            "p.toml:3:8: [train.read] is not in the flow of [train]; nearest is 'rea'");
+            "p.toml:2:9: unknown stage 'rea'; nearest is 'read'\np.toml:3:8: [train.read] is not in the flow of [train]; nearest "
+            "is 'rea'");
 }
 
 TEST_F(PlanRefuses, AMisspeltGraphInTheNameOfATable) {
   EXPECT_EQ(mistakes(train("[rain.augment]\nflip_x = 0.5\n")),
-            "p.toml:8:2: [rain] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'train'");
+            "p.toml:8:2: [rain] has no 'flow', so it is not a graph, and nothing refers to it; nearest is 'train'");
 }
 
 TEST_F(PlanRefuses, AGraphWithoutAFlowAndNoTablesOfVariables) {
   EXPECT_EQ(mistakes(train("[held_out.batch]\nsize = 2\n")),
-            "p.toml:8:2: [held_out] has no 'flow', so it is no graph, and nothing refers to it");
+            "p.toml:8:2: [held_out] has no 'flow', so it is not a graph, and nothing refers to it");
   EXPECT_EQ(mistakes(train("[held_out.pick]\nstage = \"read_folder\"\n")),
-            "p.toml:8:2: [held_out] has no 'flow', so it is no graph, and nothing refers to it");
+            "p.toml:8:2: [held_out] has no 'flow', so it is not a graph, and nothing refers to it");
   EXPECT_EQ(mistakes(train("[recipe.small]\nrate = 0.1\n[recipe.large]\nrate = 1\n")), "") << "for files that extend this one";
 }
 
@@ -105,7 +105,7 @@ TEST_F(PlanRefuses, AStagesKeyInItsGraph) {
   EXPECT_EQ(
       mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\nzoom = 2\n[train.read_folder]\npath = \"x\"\n"
                "[train.batch]\nsize = 1\n"),
-      "p.toml:3:1: [train] has no key 'zoom'; keys of stages stand in the stages' tables, such as [train.read_folder]");
+      "p.toml:3:1: [train] has no key 'zoom'; keys of stages belong in the stages' tables, such as [train.read_folder]");
 }
 
 TEST_F(PlanRefuses, AMisspeltTableInAReference) {
@@ -145,7 +145,7 @@ TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
   write("own.toml", network("lienar"));
   const std::string text = said({});
   EXPECT_NE(text.find("--predict: [train.augment] has no key 'flipx'; nearest is 'flip_x'"), std::string::npos) << text;
-  EXPECT_NE(text.find("--predict: there is no op 'linaer'"), std::string::npos) << text;
+  EXPECT_NE(text.find("--predict: unknown op 'linaer'"), std::string::npos) << text;
   EXPECT_EQ(text.find(".toml"), std::string::npos) << "no file of the user's: " << text;
   EXPECT_NE(said({"network.use=own.toml"}).find("own.toml:2:"), std::string::npos) << said({"network.use=own.toml"});
   write("networks/made.toml", network("linear"));
@@ -202,12 +202,11 @@ TEST_F(PlanRefuses, WrongEvery) {
             "p.toml:9:9: 'every' must be \"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", \"0.5 "
             "epochs\" or \"100 steps\" (a fraction "
             "is for epochs only), found \"2 epocs\"; nearest is \"epochs\"");
-  EXPECT_EQ(mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
-                           "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:8:1: [check] needs 'every', \"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", "
-            "\"0.5 epochs\" or \"100 steps\" (a "
-            "fraction "
-            "is for epochs only): one graph is the run itself, and that is [train]");
+  EXPECT_EQ(
+      mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+                     "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+      "p.toml:8:1: [check] needs 'every', \"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", \"0.5 "
+      "epochs\" or \"100 steps\" (a fraction is for epochs only): only one graph is the run itself, and that is [train]");
 }
 
 TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {
@@ -215,7 +214,7 @@ TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {
             "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
   EXPECT_EQ(mistakes(train("[probe]\nflwo = [\"read\"]\n")),
             "p.toml:9:1: [probe] has no key 'flwo'; nearest is 'flow', which would make it a graph");
-  EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
+  EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: this file has no graph: a table with flow = [\"stage\", ...]");
 }
 
 TEST_F(PlanRefuses, SamplesNeedBatches) {
@@ -229,13 +228,11 @@ TEST_F(PlanRefuses, SeveralMistakesAreReportedTogetherInOrder) {
                      "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
                      "[train.batch]\nsize = \"big\"\n"
                      "[network]\nuse = \"networks/large.toml\"\n"),
-            "p.toml:2:10: 'epochs' must be a number between 0 and 1000000000, found -1\n"
-            "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"\n"
-            "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
-            "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
-            "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
-            "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
-            "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
+            "p.toml:2:10: 'epochs' must be a number between 0 and 1000000000, found -1\np.toml:3:13: 'precision' must be one of "
+            "\"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"\np.toml:5:17: unknown stage 'decode_imge'; nearest is "
+            "'decode_image'\np.toml:6:1: [train.read] needs 'path': folder of the images\np.toml:8:11: 'shuffle' must be one of "
+            "\"never\", \"once\", \"every-epoch\", found \"always\"\np.toml:10:8: 'size' must be an integer of at least 1, found "
+            "\"big\"\np.toml:12:7: file 'networks/large.toml' does not exist; its folder has 'small.toml'");
 }
 
 }  // namespace

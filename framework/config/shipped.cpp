@@ -18,19 +18,15 @@ namespace {
 
 constexpr const char* kEnding = ".toml";
 
-// The library is in lib, or one level deeper on distributions with a folder for each architecture.
-std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& beside) {
-  std::vector<fs::path> folders = {beside / shelf.folder};
+std::vector<fs::path> folders_of(const Shelf& shelf, const fs::path& parent) {
+  std::vector<fs::path> folders = {parent / shelf.folder};
   if (const char* pipelines = std::getenv("MILLRACE_PIPELINES"); pipelines != nullptr && *pipelines != '\0') {
     std::error_code error;
     if (!fs::is_directory(pipelines, error))
       fail(ErrorKind::usage, "MILLRACE_PIPELINES: '{}' is not a folder{}", pipelines, error ? ": " + error.message() : "");
     folders.push_back(fs::path(pipelines) / shelf.folder);
   }
-  const fs::path library = library_folder();
-  for (const fs::path& root : {library.parent_path(), library.parent_path().parent_path()}) {
-    if (!root.empty()) folders.push_back(root / "share" / "millrace" / "pipelines" / shelf.folder);
-  }
+  for (const fs::path& share : share_folders()) folders.push_back(share / "pipelines" / shelf.folder);
   return folders;
 }
 
@@ -62,7 +58,7 @@ std::string no_such_name(const Shelf& shelf, const std::string& name, const fs::
   std::vector<std::string> names;
   for (const auto& [present, file] : shipped_files(shelf, folder)) names.push_back(present);
   const auto nearest = nearest_name(name, names);
-  return fmt::format("there is no {0} '{1}'{2}; {3}; a file of your own is named with its ending: \"{1}.toml\"", shelf.what, name,
+  return fmt::format("unknown {0} '{1}'{2}; {3}; write a file of your own with its ending: \"{1}.toml\"", shelf.what, name,
                      nearest ? fmt::format("; nearest is '{}'", *nearest) : "",
                      names.empty() ? fmt::format("no folder with {} was found", shelf.folder)
                                    : fmt::format("there are {}", fmt::join(names, ", ")));

@@ -29,7 +29,7 @@ std::optional<std::string> find_shipped(const Shelf& shelf, const std::string& n
 // All of them by name, each from the first folder that has it.
 std::map<std::string, std::string> shipped_files(const Shelf& shelf, const std::filesystem::path& folder);
 
-// The message for an unknown name: the nearest one, and all available ones.
+// The message for an unknown name, "unknown network 'resnet81'; nearest is 'resnet18'; there are ...".
 std::string no_such_name(const Shelf& shelf, const std::string& name, const std::filesystem::path& folder);
 
 }  // namespace millrace

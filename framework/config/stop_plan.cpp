@@ -71,12 +71,13 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
     if (!graph.when.never) names.push_back(graph.name);
     if (graph.name != figure.graph) continue;
     if (!graph.when.never) return figure;
-    errors.add(value.at(), fmt::format("'{}': [{}] has every = \"never\", so the run never sees its figures", key, figure.graph));
+    errors.add(value.at(),
+               fmt::format("'{}': [{}] has every = \"never\", so the run never measures its figures", key, figure.graph));
     return std::nullopt;
   }
   std::string clause = nearest_clause(figure.graph, names);
   if (clause.empty() && !names.empty()) clause = fmt::format("; figures are those of '{}'", fmt::join(names, "' or '"));
-  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, clause));
+  errors.add(value.at(), fmt::format("'{}': unknown graph '{}'{}", key, figure.graph, clause));
   return std::nullopt;
 }
 
@@ -118,7 +119,7 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
   const bool is_empty = stop->table().empty() && errors.empty();  // a misplaced key was removed
-  if (is_empty) errors.add(stop->at(), "[stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
+  if (is_empty) errors.add(stop->at(), "[stop] has no effect: give it 'figure', 'max_time' or 'max_steps'");
   if (const Value* time = stop->find("max_time")) {
     std::string hint;
     if (const auto seconds = parse_duration(time->text(), hint)) {

@@ -50,7 +50,7 @@ TEST_F(StopTable, APlateauIsATableOfItsOwn) {
   EXPECT_EQ(pipeline.plateau.patience, 3U);
   EXPECT_EQ(pipeline.plateau.factor, 0.5);
   EXPECT_EQ(mistakes_with("[plateau]\nfigure = \"validat.loss\"\n"),
-            "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
+            "p.toml:17:10: 'figure': unknown graph 'validat'; nearest is 'validate'");
   EXPECT_EQ(
       mistakes_with("[plateau]\npatience = 3\n"),
       "p.toml:16:1: [plateau] needs 'figure': \"validate.loss\": lowers the learning rate when this metric stops improving, "
@@ -100,9 +100,9 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
   EXPECT_EQ(mistakes_with("[stop]\nfigure = \"accuracy\"\n"),
             "p.toml:17:10: 'figure' must be a graph and its figure, such as \"validate.accuracy\", found \"accuracy\"");
   EXPECT_EQ(mistakes_with("[stop]\nfigure = \"validat.accuracy\"\n"),
-            "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
+            "p.toml:17:10: 'figure': unknown graph 'validat'; nearest is 'validate'");
   EXPECT_EQ(mistakes_with("[stop]\npatience = 2\n"), "p.toml:17:1: [stop]: 'patience' has no effect without 'figure'");
-  EXPECT_EQ(mistakes_with("[stop]\n"), "p.toml:16:1: [stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
+  EXPECT_EQ(mistakes_with("[stop]\n"), "p.toml:16:1: [stop] has no effect: give it 'figure', 'max_time' or 'max_steps'");
   EXPECT_EQ(mistakes_with("[stop]\nmax_time = \"2 hors\"\n"),
             "p.toml:17:12: 'max_time' must be a time such as \"90 seconds\", \"1 minute\", \"2.5 hours\" or \"3 days\", found "
             "\"2 hors\"; nearest is \"hours\"");
@@ -113,7 +113,7 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
 TEST_F(StopTable, BestNamesAFigure) {
   EXPECT_EQ(with("[run]\nbest = \"validate.accuracy\"\n").best->text(), "validate.accuracy");
   EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"),
-            "p.toml:17:8: 'best': there is no graph 'holdout'; figures are those of 'train' or 'validate'");
+            "p.toml:17:8: 'best': unknown graph 'holdout'; figures are those of 'train' or 'validate'");
 }
 
 TEST_F(StopTable, ARunHasOneBest) {
@@ -121,13 +121,13 @@ TEST_F(StopTable, ARunHasOneBest) {
   EXPECT_EQ(with(run + "[checkpoint]\nbest = \"validate.accuracy\"\n").checkpoint.best->text(), "validate.accuracy");
   EXPECT_EQ(
       mistakes_with(run + "[checkpoint]\nbest = \"train.loss\"\n"),
-      "p.toml:19:8: 'best': a run has one best, and run.best is 'validate.accuracy': name the same figure, or leave one out");
+      "p.toml:19:8: 'best': a run has one best metric, and run.best is 'validate.accuracy': name the same one, or leave one out");
 }
 
 TEST_F(StopTable, AFigureOfAGraphThatNeverRunsIsNeverSeen) {
   std::string text = train(kValidate) + "[run]\nbest = \"validate.accuracy\"\n";
   text.replace(text.find("\"epoch\""), 7, "\"never\"");
-  EXPECT_EQ(mistakes(text), "p.toml:17:8: 'best': [validate] has every = \"never\", so the run never sees its figures");
+  EXPECT_EQ(mistakes(text), "p.toml:17:8: 'best': [validate] has every = \"never\", so the run never measures its figures");
 }
 
 TEST_F(StopTable, AGraphIsTriedBeforeTheFirstEpochUnlessItSaysNo) {
@@ -139,7 +139,7 @@ TEST_F(StopTable, AGraphIsTriedBeforeTheFirstEpochUnlessItSaysNo) {
   EXPECT_EQ(mistakes(text), "p.toml:9:10: 'before' must be true or false, found \"no\"");
   std::string alone = train();
   alone.replace(alone.find("flow"), 0, "before = false\n");
-  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself: leave it out");
+  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is for graphs with `every`; [train] is the run itself: leave it out");
 }
 
 }  // namespace

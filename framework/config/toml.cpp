@@ -77,23 +77,24 @@ std::string_view text_of_line(std::string_view text, std::size_t number) {
 // The likely intent of a line that is not TOML; "": unknown.
 std::string hint_for_line(std::string_view line, std::string_view mistake) {
   if (mistake.find("utf-8") != mistake.npos) return "; save the file as UTF-8";
-  if (mistake.find("parsing boolean") != mistake.npos) return "; true and false have small letters";
-  if (mistake.ends_with("saw ','") && line.find('"') == line.npos) return "; a number has a point, as in 0.5, and a list [ and ]";
+  if (mistake.find("parsing boolean") != mistake.npos) return "; true and false are lower case";
+  if (mistake.ends_with("saw ','") && line.find('"') == line.npos)
+    return "; numbers need a decimal point, as in 0.5, and lists [ and ]";
   for (const char* curly : {"\u201c", "\u201d", "\u201e", "\u2018", "\u2019"}) {
-    if (line.find(curly) != line.npos) return fmt::format("; '{}' is no quote of TOML: write \"", curly);
+    if (line.find(curly) != line.npos) return fmt::format("; '{}' is not a quote of TOML: write \"", curly);
   }
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return {};
   if (line.find('\\') != line.npos && line.find('"') != line.npos)
     return "; a \\ in double quotes begins an escape: write single quotes, 'C:\\photos', or /";
-  if (std::count(line.begin(), line.end(), '"') % 2 == 1) return "; the text has no second quote";
+  if (std::count(line.begin(), line.end(), '"') % 2 == 1) return "; the closing quote is missing";
   constexpr std::string_view kBlank = " \t\r";
   const std::size_t begin = line.find_first_not_of(kBlank, equals + 1);
   if (begin == line.npos || mistake.find("value type") == mistake.npos) return {};
   std::string_view value = line.substr(begin, line.find('#', begin) - begin);
   value = value.substr(0, value.find_last_not_of(kBlank) + 1);
   if (value.find_first_of("[]{}\"',") != value.npos) return {};
-  return fmt::format("; text stands in quotes: \"{}\"", value);
+  return fmt::format("; text needs quotes: \"{}\"", value);
 }
 
 }  // namespace
@@ -101,8 +102,7 @@ std::string hint_for_line(std::string_view line, std::string_view mistake) {
 std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors) {
   const auto file = std::make_shared<const std::string>(name);
   if (const auto at = too_deep(text)) {
-    errors.add({file, at->line, at->column},
-               fmt::format("tables and lists stand in each other more than {} deep", kDeepestNesting));
+    errors.add({file, at->line, at->column}, fmt::format("tables and lists are nested more than {} deep", kDeepestNesting));
     return std::nullopt;
   }
   try {
@@ -118,7 +118,7 @@ std::optional<Value> parse_toml(std::string_view text, const std::string& name, 
 std::optional<Value> parse_set_value(const std::string& text, std::string& mistake) {
   Diagnostics ignored;
   if (too_deep("value = " + text)) {
-    mistake = fmt::format("tables and lists stand in each other more than {} deep", kDeepestNesting);
+    mistake = fmt::format("tables and lists are nested more than {} deep", kDeepestNesting);
     return std::nullopt;
   }
   try {

@@ -77,9 +77,9 @@ LabelMeaning meaning_of_labels(const std::vector<std::string>& labels, const std
   meaning.classes = by_position ? positions : names;
   const bool may_be_both = are_both && names != positions && labels.size() < classes.size();
   if (may_be_both || (by_position && names != positions && may_be_confused(classes))) {
-    meaning.doubt = fmt::format(
-        "labels are read as {} of classes, and not as {}: {}; if that is wrong, write the names as labels",
-        by_position ? "positions" : "names", by_position ? "names" : "positions", readings(labels, meaning.classes, classes));
+    meaning.doubt = fmt::format("labels are read as {} of classes, not as {}: {}; if that is wrong, write the names as labels",
+                                by_position ? "positions" : "names", by_position ? "names" : "positions",
+                                readings(labels, meaning.classes, classes));
   }
   return meaning;
 }

@@ -18,10 +18,9 @@ TEST(ClassLabels, AreAllNamesWhereAllAre) {
 TEST(ClassLabels, AreAllPositionsWhereNotAllAreNames) {
   const LabelMeaning meaning = meaning_of_labels({"0", "1", "02"}, {"1", "2", "3"});
   EXPECT_EQ(meaning.classes, (Numbers{0, 1, 2}));
-  EXPECT_EQ(
-      meaning.doubt,
-      "labels are read as positions of classes, and not as names: '0' is class '1', '1' is class '2', '02' is class '3'; if "
-      "that is wrong, write the names as labels");
+  EXPECT_EQ(meaning.doubt,
+            "labels are read as positions of classes, not as names: '0' is class '1', '1' is class '2', '02' is class '3'; if "
+            "that is wrong, write the names as labels");
   EXPECT_EQ(meaning_of_labels({"1", "0"}, {"cat", "dog"}).classes, (Numbers{1, 0}));
   EXPECT_EQ(meaning_of_labels({"1", "0"}, {"cat", "dog"}).doubt, "");
 }
@@ -29,8 +28,7 @@ TEST(ClassLabels, AreAllPositionsWhereNotAllAreNames) {
 TEST(ClassLabels, ThatMayBeBothAreSaid) {
   const LabelMeaning names = meaning_of_labels({"1", "2"}, {"1", "2", "3"});
   EXPECT_EQ(names.classes, (Numbers{0, 1}));
-  EXPECT_TRUE(names.doubt.starts_with("labels are read as names of classes, and not as positions: '1' is class '1'"))
-      << names.doubt;
+  EXPECT_TRUE(names.doubt.starts_with("labels are read as names of classes, not as positions: '1' is class '1'")) << names.doubt;
   const LabelMeaning positions = meaning_of_labels({"1", "2"}, {"1", "2", "3"}, LabelsAre::positions_first);
   EXPECT_EQ(positions.classes, (Numbers{1, 2}));
   EXPECT_TRUE(positions.doubt.starts_with("labels are read as positions of classes")) << positions.doubt;

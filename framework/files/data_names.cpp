@@ -127,7 +127,7 @@ std::string remedy_for(std::string_view name) {
     return "a table that holds its images: write them as files, or as shards (.tar)";
   if (ends_in({".xlsx", ".xls", ".ods"})) return "a spreadsheet: save it as CSV";
   if (ends_in({".heic", ".heif", ".dcm", ".cr2", ".nef", ".arw", ".dng", ".tif", ".tiff", ".webp", ".avif", ".bmp", ".gif"}))
-    return "an image of a kind that is not read: convert it to JPEG or PNG";
+    return "an image format that is not read: convert it to JPEG or PNG";
   if (ends_in({".mp4", ".avi", ".mov", ".mkv"})) return "a video: write its frames as JPEG or PNG";
   if (ends_in({".npz", ".npy", ".mat", ".h5", ".hdf5", ".mdb", ".rec", ".pkl"}) || file.find(".tfrecord") != file.npos)
     return "a file of another program: write its images as JPEG or PNG, or as shards (.tar)";

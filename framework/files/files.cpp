@@ -25,7 +25,7 @@ Storage& storage_for(const StageSite& site, std::string_view key, const std::str
   if (url.empty()) fail(ErrorKind::usage, "{}: expected a path or a URL, found an empty text", key);
   try {
     Storage& storage = storage_of(*site.registry, url);
-    const Storage::Kind kind = storage.look(url);
+    const Storage::Kind kind = storage.kind(url);
     const bool known = kind != Storage::Kind::unknown && expected != Storage::Kind::unknown;
     if (known && kind != expected) {
       fail(ErrorKind::data, "'{}' is {}", url, expected == Storage::Kind::folder ? "not a folder" : "a folder, not a file");
@@ -180,7 +180,7 @@ std::string classes_without(std::string_view what, const std::vector<std::string
   if (lacking == 0) return {};
   const std::string name = line_text(classes[first]);
   if (lacking == 1 && first == 0 && name == "0" && classes.size() > 1)
-    return fmt::format("class '0' has no {} in '{}', and all others have some: do its labels begin with 1?", what, where);
+    return fmt::format("class '0' has no {} in '{}', but all others have some: do its labels begin with 1?", what, where);
   if (lacking == 1) return fmt::format("class '{}' has no {} in '{}'", name, what, where);
   return fmt::format("{} of the {} classes have no {} in '{}', such as '{}'", lacking, classes.size(), what, where, name);
 }

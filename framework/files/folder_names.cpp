@@ -24,7 +24,7 @@ bool has_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_type type = fs::status(folder, error).type();
   if (type == fs::file_type::none) {
-    fail(ErrorKind::run, "the folder '{}' cannot be looked at: {}", folder.string(), error.message());
+    fail(ErrorKind::run, "the folder '{}' cannot be accessed: {}", folder.string(), error.message());
   }
   return type == fs::file_type::directory;
 }

@@ -71,7 +71,7 @@ JsonLine& JsonLine::add(std::string_view name, bool value) { return append(name,
 LineFile::LineFile(const std::string& path, Warn warn, bool append) : path_(path), warn_(std::move(warn)) {
   std::error_code ignored;
   const bool may_wait = append ? is_special_file(path) : std::filesystem::is_fifo(path, ignored);
-  if (may_wait) fail(ErrorKind::run, "'{}' cannot be written: it is no file but a pipe, socket or device; remove it", path_);
+  if (may_wait) fail(ErrorKind::run, "'{}' cannot be written: it is a pipe, socket or device, not a file; remove it", path_);
   if (append) cut_incomplete_line(path);
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
   if (file_ < 0) fail(ErrorKind::run, "'{}' cannot be written: {}", path_, std::strerror(errno));
@@ -87,7 +87,7 @@ void LineFile::write(std::string_view line) {
     write_waiting();
     if (!waiting_.empty()) {
       ++lost_;
-      return tell(told_of_loss_, fmt::format("lines of '{}' are lost", path_));
+      return warn_once(warned_of_loss_, fmt::format("lines of '{}' are lost", path_));
     }
   }
   waiting_.append(line).append(1, '\n');
@@ -96,7 +96,7 @@ void LineFile::write(std::string_view line) {
 
 // Even if a write is cut short, the file keeps whole lines.
 void LineFile::write_waiting() {
-  if (whole_ >= 0 && !cut_torn_line()) return tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
+  if (whole_ >= 0 && !cut_torn_line()) return warn_once(warned_of_writing_, fmt::format("lines of '{}' wait in memory", path_));
   std::size_t taken = 0;
   int cause = 0;
   while (cause == 0 && taken < waiting_.size()) {
@@ -114,7 +114,7 @@ void LineFile::write_waiting() {
     cut_torn_line();
   }
   errno = cause;
-  tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
+  warn_once(warned_of_writing_, fmt::format("lines of '{}' wait in memory", path_));
 }
 
 // Call before appending more. Returns false, with errno set, if half a line stays for now.
@@ -127,14 +127,14 @@ bool LineFile::cut_torn_line() {
 // A partially written line starts again in the new file.
 void LineFile::follow_path() {
   if (is_still_at(file_, path_)) return;
-  const std::string moved = fmt::format("'{}' was moved away or removed", path_);
+  const std::string moved = fmt::format("'{}' was moved or removed", path_);
   const int made = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (made < 0) return tell(told_of_moving_, moved + ", and cannot be made again: its lines are lost");
+  if (made < 0) return warn_once(warned_of_moving_, moved + ", and cannot be created again: its lines are lost");
   ::close(file_);
   file_ = made;
   whole_ = -1;
   folder_is_synced_ = false;
-  if (!std::exchange(told_of_moving_, true)) warn_(moved + ": lines from here on are in a new file of this name");
+  if (!std::exchange(warned_of_moving_, true)) warn_(moved + ": later lines go into a new file of this name");
 }
 
 // A name is safe once its folder is on disk, which happens with the first lines.
@@ -143,19 +143,19 @@ void LineFile::sync() {
   if (!waiting_.empty()) write_waiting();
   if (lost_ > 0 || !waiting_.empty()) {
     errno = cause_;
-    tell(told_of_missing_, fmt::format("{} that a checkpoint stands behind", missing()));
+    warn_once(warned_of_missing_, fmt::format("{} that a checkpoint counts as written", missing()));
   }
   if (is_synced_) return;
   is_synced_ = true;
   if (::fsync(file_) != 0 && errno != EINVAL && errno != ENOTSUP) {
     is_synced_ = false;
-    return tell(told_of_syncing_, fmt::format("'{}' may lose lines in a loss of power", path_));
+    return warn_once(warned_of_syncing_, fmt::format("'{}' may lose lines in a power failure", path_));
   }
   if (std::exchange(folder_is_synced_, true)) return;
   try {
     sync_folder(std::filesystem::path(path_).parent_path());
   } catch (const Error& error) {
-    warn_(fmt::format("'{}' may be lost in a loss of power: {}", path_, error.what()));
+    warn_(fmt::format("'{}' may be lost in a power failure: {}", path_, error.what()));
   }
 }
 
@@ -169,9 +169,9 @@ std::string LineFile::missing() const {
   return fmt::format("'{}' lacks {} line{}", path_, lines, lines == 1 ? "" : "s");
 }
 
-void LineFile::tell(bool& told, const std::string& what) {
+void LineFile::warn_once(bool& warned, const std::string& what) {
   cause_ = errno;
-  if (std::exchange(told, true)) return;
+  if (std::exchange(warned, true)) return;
   warn_(fmt::format("{}: {}", what, std::strerror(errno)));
 }
 

@@ -85,8 +85,8 @@ TEST_F(LinesOfAMovedFile, AreInANewOneAndThatIsSaidOnce) {
   file.write("[1]");
   file.finish();
   EXPECT_EQ(text(path), "[1]\n");
-  EXPECT_EQ(warnings_, std::vector<std::string>{
-                           "'" + path + "' was moved away or removed: lines from here on are in a new file of this name"});
+  EXPECT_EQ(warnings_,
+            std::vector<std::string>{"'" + path + "' was moved or removed: later lines go into a new file of this name"});
 }
 
 TEST_F(LinesOfAMovedFile, AreLostWithItsFolderAndThatIsSaidOnce) {
@@ -95,9 +95,9 @@ TEST_F(LinesOfAMovedFile, AreLostWithItsFolderAndThatIsSaidOnce) {
   LineFile file(path, warn_);
   std::filesystem::remove_all(folder);
   for (int i = 0; i < 2; ++i) file.sync();
-  EXPECT_EQ(warnings_, std::vector<std::string>{"'" + path +
-                                                "' was moved away or removed, and cannot be made again: its lines are lost: No "
-                                                "such file or directory"});
+  EXPECT_EQ(warnings_, std::vector<std::string>{
+                           "'" + path +
+                           "' was moved or removed, and cannot be created again: its lines are lost: No such file or directory"});
   std::filesystem::create_directory(folder);
   file.sync();
   file.write("{}");
@@ -191,7 +191,7 @@ TEST_F(LinesOnAFullDisk, AreCountedAtTheEndAndSaidOnceWhenACheckpointStandsBehin
   }
   EXPECT_EQ(warnings_,
             (std::vector<std::string>{"lines of '" + path_ + "' wait: File too large",
-                                      "'" + path_ + "' lacks 2 lines that a checkpoint stands behind: File too large"}));
+                                      "'" + path_ + "' lacks 2 lines that a checkpoint counts as written: File too large"}));
   file.finish();
   EXPECT_EQ(text(), "{}\n[]\n[]\n");
 }
@@ -201,7 +201,7 @@ TEST(LineFile, WarnsOnceWhenLinesCannotBeWritten) {
   LineFile file("/dev/full", [&](std::string_view message) { warnings.emplace_back(message); });
   file.write("{}");
   file.write("{}");
-  EXPECT_EQ(warnings, std::vector<std::string>{"lines of '/dev/full' wait: No space left on device"});
+  EXPECT_EQ(warnings, std::vector<std::string>{"lines of '/dev/full' wait in memory: No space left on device"});
 }
 
 TEST(LineFile, NamesAFileThatCannotBeMade) {
@@ -222,7 +222,7 @@ TEST(LineFile, RefusesWhatIsNoFile) {
       const LineFile file(path, {}, append);
       ADD_FAILURE() << path << " was opened";
     } catch (const Error& error) {
-      EXPECT_EQ(error.message(), "'" + path + "' cannot be written: it is no file but a pipe, socket or device; remove it");
+      EXPECT_EQ(error.message(), "'" + path + "' cannot be written: it is a pipe, socket or device, not a file; remove it");
     }
   }
   ::unlink(pipe.c_str());

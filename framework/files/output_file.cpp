@@ -122,7 +122,7 @@ void OutputFiles::attempt(const std::function<void()>& write) {
   try {
     write();
   } catch (const Error& error) {
-    if (site_ == nullptr || !site_->is_beside_training || error.kind() != ErrorKind::storage) throw;
+    if (site_ == nullptr || !site_->is_during_training || error.kind() != ErrorKind::storage) throw;
     failure_ = error.what();
   }
 }
@@ -163,14 +163,14 @@ std::string output_path(const StageSite& site, std::string_view key, const std::
   if (path.is_relative()) {
     if (site.run == nullptr || site.run->output_folder().empty()) {
       fail(ErrorKind::usage,
-           "{}: '{}' would lie in the run's folder, and this run has none: write a path that begins with '/', or set run.folder",
+           "{}: '{}' would be in the run's folder, but this run has none: write a path that begins with '/', or set run.folder",
            key, file);
     }
     path = std::filesystem::path(site.run->output_folder()) / path;
   }
   const std::filesystem::path folder = nearest_folder(path.parent_path());
   if (!std::filesystem::is_directory(folder) || !takes_files(folder)) {
-    fail(ErrorKind::storage, "{}: cannot write '{}': in '{}' nothing can be made", key, path.string(), folder.string());
+    fail(ErrorKind::storage, "{}: cannot write '{}': nothing can be created in '{}'", key, path.string(), folder.string());
   }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {

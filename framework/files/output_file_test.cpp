@@ -87,7 +87,7 @@ TEST(OutputFiles, EndNoTraining) {
   testkit::RecordedRun run;
   StageSite site;
   site.graph = "validate";
-  site.is_beside_training = true;
+  site.is_during_training = true;
   site.run = &run;
   OutputFiles files(site);
   files.add((folder.path() / "a.csv").string(), "new");
@@ -144,7 +144,7 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));
   const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
-  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
+  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': nothing can be created in '/proc'");
 }
 
 TEST(OutputPath, IsAPathOfThisMachine) {

@@ -36,7 +36,8 @@ std::string file_url_path(std::string_view url) {
   auto decoded = percent_decode(path);
   if (!decoded || decoded->find('\0') != std::string::npos) {
     fail(ErrorKind::usage,
-         "'{}': in a URL, '%' and two hexadecimal digits stand for a character, %25 for '%'; a path without 'file://' has none",
+         "'{}': in a URL, '%' and two hexadecimal digits stand for a character, %25 for '%'; a path without 'file://' needs no "
+         "such escapes",
          url);
   }
   return *std::move(decoded);
@@ -45,7 +46,7 @@ std::string file_url_path(std::string_view url) {
 std::string local_path(std::string_view what, std::string_view path) {
   std::string local = file_url_path(path);
   if (local.find("://") == local.npos || path.starts_with("file://")) return local;
-  fail(ErrorKind::usage, "{}: '{}' is a URL, and files are written into a folder of this machine: name one", what, local);
+  fail(ErrorKind::usage, "{}: '{}' is a URL, but files are written into a folder of this machine: name one", what, local);
 }
 
 std::string why_unreachable(const fs::path& path) {
@@ -53,10 +54,10 @@ std::string why_unreachable(const fs::path& path) {
   const fs::file_type type = fs::status(path, error).type();
   if (type == fs::file_type::not_found) {
     const fs::path target = fs::read_symlink(path, no_link);
-    return no_link ? "" : fmt::format("is a link to '{}', which leads nowhere", line_text(target.string()));
+    return no_link ? "" : fmt::format("is a link to '{}', which does not exist", line_text(target.string()));
   }
   const bool is_no_name = error == std::errc::filename_too_long || error == std::errc::invalid_argument;
-  return type != fs::file_type::none || is_no_name ? "" : fmt::format("cannot be looked at: {}", error.message());
+  return type != fs::file_type::none || is_no_name ? "" : fmt::format("cannot be accessed: {}", error.message());
 }
 
 bool is_absent(const fs::path& path) {

@@ -41,7 +41,7 @@ bool LeavesOut::operator()(std::string_view path) {
 std::string LeavesOut::unused(std::string_view where) const {
   const auto none = std::ranges::find(fits_, 0);
   if (none == fits_.end()) return {};
-  return fmt::format("leave_out: '{}' fits nothing in '{}': patterns are of paths below it, and * stands for any text",
+  return fmt::format("leave_out: '{}' matches nothing in '{}': patterns match paths below it, and * matches any text",
                      line_text(patterns_[static_cast<std::size_t>(none - fits_.begin())]), line_text(where));
 }
 

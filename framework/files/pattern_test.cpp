@@ -23,7 +23,7 @@ TEST(LeavesOut, NamesPatternsThatFitNothing) {
   EXPECT_TRUE(leaves_out("cat/1.bak"));
   EXPECT_FALSE(leaves_out("cat/1.jpg"));
   EXPECT_EQ(leaves_out.unused("photos"),
-            "leave_out: 'draft' fits nothing in 'photos': patterns are of paths below it, and * stands for any text");
+            "leave_out: 'draft' matches nothing in 'photos': patterns match paths below it, and * matches any text");
   EXPECT_TRUE(leaves_out("draft"));
   EXPECT_EQ(leaves_out.unused("photos"), "");
 }

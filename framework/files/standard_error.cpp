@@ -30,7 +30,7 @@ void write_to_stderr(std::string_view text) noexcept {
     try {
       text = masked = without_secrets(std::string(text));
     } catch (...) {
-      text = "(there is no memory for a message)\n";
+      text = "(out of memory for a message)\n";
     }
   }
   std::fwrite(text.data(), 1, text.size(), stderr);

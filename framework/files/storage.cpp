@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 [[noreturn]] void only_reads(const std::string& url) {
-  fail(ErrorKind::usage, "'{}' cannot be written: the storage of {}:// only reads", url, url_scheme(url));
+  fail(ErrorKind::usage, "'{}' cannot be written: the storage of {}:// is read-only", url, url_scheme(url));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(Storage, ThatOnlyReadsSaysSo) {
       ADD_FAILURE() << "no error";
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// only reads");
+      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// is read-only");
     }
   }
 }
@@ -43,11 +43,11 @@ TEST(Storage, ThatRefusesDoesNotSayThatThereIsNothing) {
     return means_absent(Error(kind, fmt::format("cannot read '{}': {}", url, cause)), url);
   };
   const std::string bucket = "s3://bucket/classes.txt", web = "https://host/classes.txt";
-  EXPECT_TRUE(says(bucket, "HTTP 404 NoSuchKey (there is no such object at host)"));
+  EXPECT_TRUE(says(bucket, "HTTP 404 NoSuchKey (no such object at host)"));
   EXPECT_FALSE(says(bucket, "HTTP 403 AccessDenied: HTTP 404 may be meant"));
   EXPECT_FALSE(says(bucket, "HTTP 301 PermanentRedirect (the bucket lies in the region 'b')"));
   EXPECT_TRUE(says("other://bucket/x", "there is none"));
-  EXPECT_TRUE(says(web, "HTTP 404 (there is no such file)"));
+  EXPECT_TRUE(says(web, "HTTP 404 (no such file)"));
   EXPECT_TRUE(says(web, "HTTP 403 (the server does not allow it)"));
   for (const std::string& url : {bucket, web}) EXPECT_FALSE(says(url, "HTTP 404", ErrorKind::unreachable));
   EXPECT_TRUE(says("/nowhere/classes.txt", "No such file or directory"));
@@ -81,7 +81,7 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
   EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
   EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
-               "--out: 's3://b/x' is a URL, and files are written into a folder of this machine: name one");
+               "--out: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }

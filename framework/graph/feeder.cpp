@@ -342,7 +342,7 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
 template <class KeyOf>
 bool Feeder::read_slots(Batch& batch, std::uint32_t begin, std::uint32_t count, KeyOf key_of) {
   const int line = Counters::this_line();
-  const std::uint64_t computed = plan_.node->is_looked_at() ? thread_nanoseconds() : 0, started = now_ticks();
+  const std::uint64_t computed = plan_.node->is_sampled() ? thread_nanoseconds() : 0, started = now_ticks();
   core_.work.begin(line, plan_.node, started, batch.step, begin, count);
   SampleWatch watch(&plan_.node->service, line, started, core_.work.at(line).sample);
   std::uint64_t bytes = 0;

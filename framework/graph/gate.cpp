@@ -233,13 +233,13 @@ void Gate::account() {
   if (!token_ && complete) waited_.for_step += passed;
 }
 
-std::pair<Graph::Front, std::uint64_t> Gate::front() const {
+std::pair<Graph::WaitingFor, std::uint64_t> Gate::waiting_for() const {
   const Lock lock(mutex_);
-  if (token_ == nullptr) return {Graph::Front::step, next_ - 1};
-  if (!is_open()) return {Graph::Front::run, next_};
+  if (token_ == nullptr) return {Graph::WaitingFor::step, next_ - 1};
+  if (!is_open()) return {Graph::WaitingFor::run, next_};
   const auto found = waiting_.find(next_);
   const bool complete = found != waiting_.end() && found->second.packets.size() >= entries_;
-  return {complete ? Graph::Front::others : Graph::Front::batch, next_};
+  return {complete ? Graph::WaitingFor::others : Graph::WaitingFor::batch, next_};
 }
 
 Gate::Waited Gate::waited() {

@@ -101,7 +101,7 @@ TEST(Gate, IsHeldByTheCallbackBeforeTheNextStep) {
   EXPECT_EQ(graph.set_horizon(UINT64_MAX), UINT64_MAX);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(line.log->entries().size(), 4U);
-  EXPECT_EQ(graph.standing().front, Graph::Front::run);
+  EXPECT_EQ(graph.stall_report().waiting_for, Graph::WaitingFor::run);
   graph.resume();
   graph.wait();
   EXPECT_EQ(line.log->entries().size(), 8U);

@@ -37,7 +37,7 @@ Node::Kind kind_of(const StageType& type) {
 }
 
 // By stage: whether it is stepwise, or takes what comes from one. Such packets are in order, and under a token.
-std::vector<bool> are_of_steps(const GraphPlan& plan) {
+std::vector<bool> are_of_steps(const FlowPlan& plan) {
   std::vector<bool> are(plan.stages.size(), false);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     if (plan.stages[i].type->stepwise) are[i] = true;
@@ -51,17 +51,17 @@ std::vector<bool> are_of_steps(const GraphPlan& plan) {
 }  // namespace
 
 struct Graph::State {
-  State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options,
+  State(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options,
         Workers::State& workers);
   ~State();
 
   void make_core();
-  void add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
-  void add_links(const GraphPlan& plan);
-  void add_retry(const GraphPlan& plan);
-  FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
+  void add_nodes(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
+  void add_links(const FlowPlan& plan);
+  void add_retry(const FlowPlan& plan);
+  FeederPlan feeder_plan(const FlowPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
-  std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: it is no chunk
+  std::string sample_of(const flow::WorkTable::Entry& entry, double seconds) const;  // empty: not a chunk
   Counters::Totals totals_of(const flow::Node& node) const;
   void stop_stages();
 
@@ -76,7 +76,7 @@ struct Graph::State {
   std::size_t memory_bound = 0;
 };
 
-Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
+Graph::State::State(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
                     const GraphOptions& options, Workers::State& the_workers)
     : name(plan.name), workers(the_workers) {
   make_core();
@@ -118,7 +118,7 @@ Graph::State::~State() {
   stop_stages();
 }
 
-void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
+void Graph::State::add_nodes(const FlowPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
   const std::vector<bool> of_steps = are_of_steps(plan);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const StagePlan& stage = plan.stages[i];
@@ -140,7 +140,7 @@ Link& Graph::State::add_link(const std::string& from, const std::string& to) {
   return link;
 }
 
-void Graph::State::add_links(const GraphPlan& plan) {
+void Graph::State::add_links(const FlowPlan& plan) {
   const std::vector<bool> of_steps = are_of_steps(plan);
   for (const EdgePlan& edge : plan.edges) {
     const auto from = static_cast<std::size_t>(edge.from_stage), to = static_cast<std::size_t>(edge.to_stage);
@@ -161,7 +161,7 @@ void Graph::State::add_links(const GraphPlan& plan) {
   }
 }
 
-void Graph::State::add_retry(const GraphPlan& plan) {
+void Graph::State::add_retry(const FlowPlan& plan) {
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const StageType& type = *plan.stages[i].type;
     if (type.role != StageType::Role::batcher) continue;
@@ -178,7 +178,7 @@ void Graph::State::add_retry(const GraphPlan& plan) {
   }
 }
 
-FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const {
+FeederPlan Graph::State::feeder_plan(const FlowPlan& plan, const GraphOptions& options, int threads) const {
   FeederPlan feeding;
   feeding.options = options;
   feeding.threads = threads;
@@ -189,7 +189,7 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
     if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
     if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) {
       if (feeding.cache)
-        fail(ErrorKind::usage, "{}: it would make the cache before it useless: take one of them out of flow",
+        fail(ErrorKind::usage, "{}: it would make the cache before it useless: remove one of them from flow",
              place_of_stage(plan.stages[i].table_at(), plan.name, plan.stages[i].name));
       feeding.cache = cache;
     }
@@ -206,7 +206,7 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
   feeding.global_batch = feeding.spec.size;
   feeding.spec.size = feeding.part_of(feeding.global_batch).count;
   if (feeding.spec.size == 0) {
-    fail(ErrorKind::usage, "graph '{}': a batch of {} for {} replicas leaves nothing to those of this process", plan.name,
+    fail(ErrorKind::usage, "graph '{}': a batch of {} for {} replicas leaves nothing for those of this process", plan.name,
          feeding.global_batch, options.load.size());
   }
   return feeding;
@@ -218,7 +218,7 @@ void Graph::State::stop_stages() {
   }
 }
 
-Graph::Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+Graph::Graph(const FlowPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
              Workers& workers)
     : state_(std::make_unique<State>(plan, stages, options, *workers.state_)) {}
 
@@ -229,7 +229,7 @@ void Graph::on_step_ready(Agree agree) { state_->gate->on_step_ready(std::move(a
 void Graph::on_step_done(StepDone callback) { state_->gate->on_step_done(std::move(callback)); }
 
 void Graph::start(std::uint64_t first, std::uint64_t last) {
-  if (state_->core->failed()) return;  // wait() says why
+  if (state_->core->failed()) return;  // wait() reports the cause
   state_->gate->start(first, last);
   state_->feeder->start(first, last);
 }
@@ -249,7 +249,7 @@ void Graph::wait() {
   state_->core->wait();
   if (const std::optional<std::uint64_t> step = state_->feeder->lost_step(); step && !state_->core->failed()) {
     state_->core->fail(Error(ErrorKind::run, fmt::format("graph '{}': step {} never became complete: a stage before the first "
-                                                         "stepwise one lets go of samples instead of passing them on",
+                                                         "stepwise one discards samples instead of passing them on",
                                                          state_->name, *step)));
   }
   if (const std::optional<Error> error = state_->core->error()) {
@@ -333,24 +333,24 @@ std::uint64_t Graph::packets_done() const {
   return packets;
 }
 
-Graph::Standing Graph::standing() const {
-  Standing standing;
+Graph::StallReport Graph::stall_report() const {
+  StallReport stall_report;
   const std::uint64_t now = now_ticks();
   for (const flow::WorkTable::Entry& entry : state_->core->work.entries()) {
     const Node* const node = entry.node.load(std::memory_order_acquire);
     if (node == nullptr) continue;
     const std::uint64_t since = entry.since;
     const double seconds = seconds_per_tick() * static_cast<double>(now - std::min(now, since));
-    standing.work.push_back(
+    stall_report.work.push_back(
         {node->place().name, node->kind() == Node::Kind::source, entry.step, seconds, state_->sample_of(entry, seconds)});
   }
-  std::ranges::sort(standing.work, std::greater(), &Work::seconds);
-  standing.reading = state_->feeder->reading();
+  std::ranges::sort(stall_report.work, std::greater(), &Work::seconds);
+  stall_report.reading = state_->feeder->reading();
   for (EdgeFigures& edge : figures().edges) {
-    if (edge.level > 0) standing.queued.push_back(std::move(edge));
+    if (edge.level > 0) stall_report.queued.push_back(std::move(edge));
   }
-  std::tie(standing.front, standing.step) = state_->gate->front();
-  return standing;
+  std::tie(stall_report.waiting_for, stall_report.step) = state_->gate->waiting_for();
+  return stall_report;
 }
 
 RunningStage running_stage() noexcept {

@@ -1,7 +1,8 @@
 // A plan brought to life: one oneTBB node for each stage instance, batches and step tokens as credits.
 //
 // Order of things: make Workers; make the stages; make a Graph; start(), wait(), as often as wanted (validation runs one epoch at
-// a time). Nothing here knows what a stage does, but for its role: a Source is driven, a Batcher says which batches circulate.
+// a time). Apart from its role, nothing here depends on what a stage does: a Source is driven, a Batcher chooses the circulating
+// batches.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "config/plan.h"
+#include "graph/flow_plan.h"
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/stage.h"
@@ -39,7 +40,7 @@ struct GraphOptions {
   std::uint64_t seed = 0;
   std::uint32_t chunk = 0;              // samples a packet; 0: as many as make about 200 us of work, measured as the run goes
   std::uint64_t samples_per_epoch = 0;  // SampleOrder::size()
-  std::uint32_t batch_size = 0;         // global; 0: as the batcher's spec says
+  std::uint32_t batch_size = 0;         // global; 0: that of the batcher's spec
   std::uint64_t steps_per_epoch = 0;    // whole batches (or the last, incomplete one too, if the batcher keeps it)
   ImageShape image;                     // of the batch's pixels
   ImageShape window;                    // what the network sees
@@ -74,7 +75,7 @@ RunningStage running_stage() noexcept;
 class Graph {
  public:
   // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.
-  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+  Graph(const FlowPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
         Workers& workers);
   ~Graph();  // stops and drains
   Graph(const Graph&) = delete;
@@ -85,7 +86,7 @@ class Graph {
   using StepDone = std::function<void(std::uint64_t step)>;
   void on_step_done(StepDone callback);
 
-  // What several processes tell each other before a step: a batch is complete here, and the stepwise stages have weighed their
+  // What several processes exchange before a step: a batch is complete here, and the stepwise stages have weighed their
   // shares of it, by entry (stage) and instance.
   struct StepReady {
     std::uint64_t step = 0;
@@ -161,19 +162,19 @@ class Graph {
     bool reads = false;  // it is a source
     std::uint64_t step = 0;
     double seconds = 0;  // since its thread began with the packet
-    std::string sample;  // under way: its file, where that is known, or its number in the packet; empty: it is no chunk
+    std::string sample;  // under way: its file, where that is known, or its number in the packet; empty: not a chunk
   };
-  enum class Front { step, batch, others, run };  // what is waited for in front of the first stepwise stages
-  struct Standing {
+  enum class WaitingFor { step, batch, others, run };  // what is waited for in front of the first stepwise stages
+  struct StallReport {
     std::vector<Work> work;           // the longest first
     int reading = 0;                  // I/O threads that read, or are about to
     std::vector<EdgeFigures> queued;  // edges with packets that no thread has begun with
-    // The step under way has not come home; or there is no complete batch; or other processes have not come to the next step, or
+    // The step under way has not come home; or no batch is complete; or other processes have not come to the next step, or
     // the run has not opened the gate.
-    Front front = Front::batch;
+    WaitingFor waiting_for = WaitingFor::batch;
     std::uint64_t step = 0;  // the one that this is about
   };
-  Standing standing() const;  // any thread
+  StallReport stall_report() const;  // any thread
 
   std::size_t memory_bound() const;  // bytes of the circulating batches at most, encoded samples and scratch images included
 

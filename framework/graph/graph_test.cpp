@@ -231,10 +231,9 @@ TEST(GraphError, OfADrawThatIsRandomDoesNotSayNamesStageAndSample) {
   test.add<Paint>("paint");
   test.add<DrawsInSecret>("tint");
   test.add<CountingBatcher>("batch");
-  EXPECT_EQ(
-      error_of(test, {}, ErrorKind::usage),
-      "stage 'train.tint': sample 'sample/3': the stage drew a random number, and its is_random() says that it draws none: a "
-      "class that uses its Draw overrides is_random()");
+  EXPECT_EQ(error_of(test, {}, ErrorKind::usage),
+            "stage 'train.tint': sample 'sample/3': the stage drew a random number, but its is_random() returns false: a class "
+            "that uses its Draw overrides is_random()");
 }
 
 TEST(GraphError, NamesTheLineOfTheStagesTable) {

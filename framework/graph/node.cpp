@@ -184,7 +184,7 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
   }
   const std::uint64_t step = packet.sequence, samples = samples_of(link, packet), bytes = bytes_of(link, packet);
   const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // with outputs, send() checks
-  const std::uint64_t computed = is_looked_at() ? thread_nanoseconds() : 0;
+  const std::uint64_t computed = is_sampled() ? thread_nanoseconds() : 0;
   core_.work.begin(line, this, begin, step, packet.begin, packet.count);
   SampleWatch watch(slow_samples_.load(std::memory_order_relaxed) ? &service : nullptr, line, begin, core_.work.at(line).sample);
   SampleWatch* const outer = std::exchange(SampleWatch::current(), &watch);
@@ -218,20 +218,20 @@ void Node::count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint
   remember(slow_packets_, ticks > slow.packet);
   counters.add(line, ticks, 1, samples, 0, bytes);
   if (nanoseconds == 0) return;
-  looked_ticks_.fetch_add(ticks, std::memory_order_relaxed);
-  looked_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
+  sampled_ticks_.fetch_add(ticks, std::memory_order_relaxed);
+  sampled_nanoseconds_.fetch_add(nanoseconds, std::memory_order_relaxed);
 }
 
 // All slow packets, and a few others. The interval is prime, so that a thread in a cycle of stages samples each.
-bool Node::is_looked_at() const {
+bool Node::is_sampled() const {
   constexpr unsigned kEvery = 509;
   __attribute__((tls_model("initial-exec"))) thread_local constinit unsigned packets = 0;
   return slow_packets_.load(std::memory_order_relaxed) || ++packets % kEvery == 0;
 }
 
 double Node::computing_share() const {
-  const double seconds = static_cast<double>(looked_ticks_.load(std::memory_order_relaxed)) * seconds_per_tick();
-  const double computed = 1e-9 * static_cast<double>(looked_nanoseconds_.load(std::memory_order_relaxed));
+  const double seconds = static_cast<double>(sampled_ticks_.load(std::memory_order_relaxed)) * seconds_per_tick();
+  const double computed = 1e-9 * static_cast<double>(sampled_nanoseconds_.load(std::memory_order_relaxed));
   return seconds > 0 ? std::min(computed / seconds, 1.0) : 1;
 }
 

@@ -85,7 +85,7 @@ class Node final : public Output {
   Kind kind() const { return kind_; }
   // Counts one packet processed by this thread. `nanoseconds`: its thread_nanoseconds(); 0: not sampled.
   void count(int line, std::uint64_t ticks, std::uint64_t samples, std::uint64_t bytes, std::uint64_t nanoseconds);
-  bool is_looked_at() const;  // whether to read this thread's processor time, which costs more than counting
+  bool is_sampled() const;  // whether to read this thread's processor time, which costs more than counting
   // Share of the time in process() that threads computed instead of waiting, over sampled packets.
   double computing_share() const;
   Counters counters;
@@ -112,7 +112,7 @@ class Node final : public Output {
   Mailbox<Message> mailbox_;                               // for a serial stage
   // The kind of the last packet. Written only on change, so that threads do not contend for it.
   std::atomic<bool> slow_samples_{true}, slow_packets_{true};
-  std::atomic<std::uint64_t> looked_ticks_{0}, looked_nanoseconds_{0};
+  std::atomic<std::uint64_t> sampled_ticks_{0}, sampled_nanoseconds_{0};
 };
 
 }  // namespace millrace::flow

@@ -76,7 +76,7 @@ Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, i
     result.rule = value.text();
     if (std::find(rules().begin(), rules().end(), result.rule) == rules().end()) {
       const auto nearest = nearest_name(result.rule, rules());
-      errors.add(value.at(), fmt::format("there is no initialiser '{}'{}", result.rule,
+      errors.add(value.at(), fmt::format("unknown initialiser '{}'{}", result.rule,
                                          nearest ? fmt::format("; nearest is '{}'", *nearest)
                                                  : fmt::format("; there are {}", fmt::join(rules(), ", "))));
       return otherwise;
@@ -165,7 +165,8 @@ PaddingRule read_padding(const Value& value, Diagnostics& errors) {
 
 void require_maps(const Shape& input) {
   if (input.rank() == 3) return;
-  fail(ErrorKind::usage, "needs maps (channels x height x width), but its input is {}, a vector: place it before what flattens",
+  fail(ErrorKind::usage,
+       "needs maps (channels x height x width), but its input is {}, a vector: place it before the layer that flattens",
        to_string(input));
 }
 

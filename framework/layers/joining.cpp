@@ -21,8 +21,8 @@ std::string list(const std::vector<Shape>& shapes) {
 
 LayerPlan infer_add(const NoParams&, const std::vector<Shape>& inputs) {
   if (!std::all_of(inputs.begin(), inputs.end(), [&](const Shape& shape) { return shape == inputs[0]; })) {
-    fail(ErrorKind::usage, "its inputs are {}, but only equal shapes can be added: give both ways the same channels and strides",
-         list(inputs));
+    fail(ErrorKind::usage,
+         "its inputs are {}, but only equal shapes can be added: give both branches the same channels and strides", list(inputs));
   }
   LayerPlan plan;
   plan.output = inputs[0];

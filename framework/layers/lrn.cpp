@@ -20,7 +20,7 @@ void describe_lrn(ParamSet<LrnAttributes>& set) {
 void require_finite_quotients(const LrnAttributes& params) {
   if (static_cast<float>(params.k) == 0) fail(ErrorKind::usage, "'k' must be above 0, found {}", params.k);
   if (std::pow(params.k, -(params.beta + 1)) <= static_cast<double>(std::numeric_limits<float>::max())) return;
-  fail(ErrorKind::usage, "'k' = {} is too near 0 beside 'beta' = {}: where a map is 0, gradients would be infinite", params.k,
+  fail(ErrorKind::usage, "'k' = {} is too close to 0 for 'beta' = {}: where a map is 0, gradients would be infinite", params.k,
        params.beta);
 }
 

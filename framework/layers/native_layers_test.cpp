@@ -273,7 +273,7 @@ TEST_F(Ops, NormalisationsDivideByNothingThatIsZero) {
   EXPECT_EQ(refusal("batch_norm", "epsilon = 1e-60", {{8, 4, 4}}), "'epsilon' must be above 0, found 1e-60");
   EXPECT_EQ(refusal("lrn", "k = 0", {{8, 4, 4}}), "'k' must be above 0, found 0");
   EXPECT_EQ(refusal("lrn", "k = 1e-30", {{8, 4, 4}}),
-            "'k' = 1e-30 is too near 0 beside 'beta' = 0.75: where a map is 0, gradients would be infinite");
+            "'k' = 1e-30 is too close to 0 for 'beta' = 0.75: where a map is 0, gradients would be infinite");
   for (const char* key : {"k", "alpha", "beta"}) {
     expect_contains(mistake("lrn", fmt::format("{} = -1", key)), "must be a number of at least 0, found -1");
   }

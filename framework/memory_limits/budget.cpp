@@ -66,7 +66,7 @@ Items of_copies(const MemoryNeeds& needs) {
   const std::size_t copies = apart ? 2 : 1;  // plus the copy that a device makes in host memory
   Items items = {{"weights", "the largest tensor, while weights are read or written", copies * largest}};
   // Otherwise they move into memory of the host as well.
-  if (apart && needs.weights_from_file) items.push_back({"weights", "those of the file, until devices have them", all});
+  if (apart && needs.weights_from_file) items.push_back({"weights", "weights of the file, until devices have copied them", all});
   if (needs.keeps_best_weights) items.push_back({"weights", "best weights, kept if the disk is full", all});
   if (!needs.checkpoint_bytes) return items;
   const std::size_t state = *needs.checkpoint_bytes;
@@ -121,7 +121,7 @@ MemoryLimits memory_limits(const std::string& asked, std::size_t processes, cons
   limits.is_asked = !asked.empty();
   limits.host = asked.empty() ? usable_memory(host_memory()) : static_cast<std::size_t>(parse_bytes(asked));
   if (limits.host == 0) {
-    fail(ErrorKind::usage, "this system does not say how much memory it has: set memory = \"8 GiB\" in [run]");
+    fail(ErrorKind::usage, "this system does not report how much memory it has: set memory = \"8 GiB\" in [run]");
   }
   limits.host = lesser_limit(limits.host / processes, usable_memory(address_limit()));
   for (const auto& device : devices) {
@@ -139,8 +139,8 @@ std::string warning_of_limit(const std::string& asked) {
   const std::size_t there = host_memory();
   if (asked.empty() || there == 0 || parse_bytes(asked) <= there) return {};
   return fmt::format(
-      "run.memory = \"{}\" is more than the {} that the machine or its control group has: a run that takes them is ended by the "
-      "system, without a word",
+      "run.memory = \"{}\" is more than the {} that the machine or its control group has: the system would kill a run that uses "
+      "it, without a message",
       asked, bytes_text(there));
 }
 
@@ -164,10 +164,9 @@ Error with_memory(const Error& error, const std::string& doing, const Items& ite
   const std::string text = doing.empty() ? error.what() : fmt::format("{}, while {}", error.what(), doing);
   const std::string held = held_memory(limit);
   if (items.empty()) return {error.kind(), fmt::format("{}: {}", text, held)};
-  return {error.kind(),
-          fmt::format("{}: {} of the host's memory are planned, {}; size = \"auto\" in batch takes the largest batch "
-                      "that fits, and --check says what takes how much",
-                      text, bytes_text(total_bytes(items) - items.front().bytes), held)};
+  return {error.kind(), fmt::format("{}: {} of the host's memory are planned, {}; size = \"auto\" in batch takes the largest "
+                                    "batch that fits, and --check lists what uses it",
+                                    text, bytes_text(total_bytes(items) - items.front().bytes), held)};
 }
 
 }  // namespace millrace

@@ -73,9 +73,9 @@ TEST(MemoryBudget, CountsADevicesOwnMemoryApartAndItsCopiesOnTheHost) {
   const auto items = memory_budget(needs);
   EXPECT_EQ(total_bytes(items, "fast:0"), 5 * kMiB);
   EXPECT_EQ(bytes_with(items, "the largest tensor, while weights are read or written"), 8 * kMiB);
-  EXPECT_EQ(bytes_with(items, "those of the file, until devices have them"), 4 * kMiB + 4096);
+  EXPECT_EQ(bytes_with(items, "weights of the file, until devices have copied them"), 4 * kMiB + 4096);
   needs.replicas.front().plan.items.front().on_device = false;  // they move into host memory, which is already counted
-  EXPECT_EQ(bytes_with(memory_budget(needs), "those of the file, until devices have them"), 0U);
+  EXPECT_EQ(bytes_with(memory_budget(needs), "weights of the file, until devices have copied them"), 0U);
 }
 
 TEST(MemoryBudget, CountsWhatWaitsForTheDisk) {

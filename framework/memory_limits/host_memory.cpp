@@ -1,13 +1,14 @@
 #include "millrace/util/host_memory.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <string>
 #include <string_view>
+
+#include "base/control_group.h"
 
 namespace millrace {
 namespace {
@@ -35,28 +36,13 @@ std::size_t machine_memory(const fs::path& root) {
   return kUnlimited;
 }
 
-// The least limit in `file` of a control group's folder and its parents, up to `top`.
-std::size_t least_limit(const fs::path& top, const fs::path& group, const char* file) {
-  std::size_t least = kUnlimited;
-  for (fs::path at = group.relative_path();; at = at.parent_path()) {
-    std::string text;
-    if (std::ifstream limit(top / at / file); std::getline(limit, text)) least = std::min(least, number_in(text));
-    if (at.empty()) return least;
-  }
-}
-
-// Lines such as "0::/user.slice" (version 2) and "9:memory:/docker/3f" (version 1).
 std::size_t group_memory(const fs::path& root) {
-  const fs::path groups = root / "sys/fs/cgroup";
   std::size_t least = kUnlimited;
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string kinds = fmt::format(",{},", line.substr(first + 1, second - first - 1)), group = line.substr(second + 1);
-    if (kinds == ",,") least = std::min(least, least_limit(groups, group, "memory.max"));
-    if (kinds.find(",memory,") != std::string::npos)
-      least = std::min(least, least_limit(groups / "memory", group, "memory.limit_in_bytes"));
+  for (const fs::path& group : control_groups(root, "memory")) {
+    for (const char* name : {"memory.max", "memory.limit_in_bytes"}) {  // version 2, version 1
+      std::string text;
+      if (std::ifstream limit(group / name); std::getline(limit, text)) least = std::min(least, number_in(text));
+    }
   }
   return least;
 }

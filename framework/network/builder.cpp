@@ -41,13 +41,13 @@ InputParams read_input(const Value& table, const std::string& network, Diagnosti
   const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
     if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
     if (static_cast<std::int64_t>(values.size()) != input.channels) {
-      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one figure for each of the {} channels, found {}", key,
+      return errors.add(table.find(key)->at(), fmt::format("'{}' needs one number for each of the {} channels, found {}", key,
                                                            input.channels, values.size()));
     }
     const double largest = *std::ranges::max_element(values);
     if (largest <= 1) return;
     errors.add(table.find(key)->at(),
-               fmt::format("'{}' is of pixels from 0 to 1, found {:g}: divide figures of 0 ... 255 by 255", key, largest));
+               fmt::format("'{}' is for pixels from 0 to 1, found {:g}: divide values of 0 ... 255 by 255", key, largest));
   };
   per_channel("mean", input.mean, 0);
   per_channel("deviation", input.deviation, 1);
@@ -79,13 +79,13 @@ double elements(const Shape& shape) {
 
 // Gives the parameters of a layer the names and shapes that PyTorch stores them with.
 void store_as(const Value& form, const std::string& layer, std::vector<Parameter>& parameters) {
-  const std::string said = form.kind() == Value::Kind::text ? form.text() : "";
-  if (said == "linear") {
+  const std::string given = form.kind() == Value::Kind::text ? form.text() : "";
+  if (given == "linear") {
     const auto weight = std::ranges::find(parameters, 4, [](const Parameter& parameter) { return parameter.shape.rank(); });
     if (weight == parameters.end() || weight->shape[2] != 1 || weight->shape[3] != 1)
       fail(ErrorKind::usage, "stored_as = \"linear\" is for a convolution with a kernel of 1");
     weight->stored_shape = {weight->shape[0], weight->shape[1]};
-  } else if (said == "parameter") {
+  } else if (given == "parameter") {
     if (parameters.size() != 1 || parameters.front().shape.rank() != 1)
       fail(ErrorKind::usage, "stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
     parameters.front().stored_name = layer;
@@ -150,8 +150,8 @@ std::string values_for_block(const Value& written, const std::vector<std::string
     if (block.size() <= begin.size() + rest.size() || !block.starts_with(begin) || !block.ends_with(rest)) continue;
     values.push_back(block.substr(begin.size(), block.size() - begin.size() - rest.size()));
   }
-  const bool says_any = begin.empty() && rest.empty();
-  return values.empty() || says_any ? "" : fmt::format("'{}' may be '{}'", in_it.front().name, fmt::join(values, "', '"));
+  const bool is_any = begin.empty() && rest.empty();
+  return values.empty() || is_any ? "" : fmt::format("'{}' may be '{}'", in_it.front().name, fmt::join(values, "', '"));
 }
 
 }  // namespace
@@ -260,7 +260,7 @@ bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
   const Value* when = entry.table.find("when");
   if (!when) {
     if (const Value* otherwise = entry.table.find("otherwise")) {
-      entry.errors.add(otherwise->at(), fmt::format("'otherwise' of '{}' says nothing without 'when'", entry.name));
+      entry.errors.add(otherwise->at(), fmt::format("'otherwise' of '{}' has no effect without 'when'", entry.name));
     }
     return true;
   }
@@ -286,8 +286,8 @@ LayerPort Builder::place_skipped(Frame& frame, const Entry& entry) {
   if (inputs.size() == 1) return inputs.front();
   if (entry.errors.size() == before) {
     entry.errors.add(entry.table.at(),
-                     fmt::format("'{}' is left out and has {} inputs: say with 'otherwise' which one takes its place", entry.name,
-                                 inputs.size()));
+                     fmt::format("'{}' is left out and has {} inputs: choose with 'otherwise' which one takes its place",
+                                 entry.name, inputs.size()));
   }
   return kUnknownLayer;
 }
@@ -350,7 +350,7 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
     const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
     const auto other_name = op_also_called(registry_, name);
     const auto nearest = other_name ? other_name : registry_.layers().nearest(name);
-    entry.errors.add(op.at(), fmt::format("there is no op '{}'{}", name,
+    entry.errors.add(op.at(), fmt::format("unknown op '{}'{}", name,
                                           nearest ? fmt::format("; nearest is '{}'", *nearest)
                                                   : fmt::format("; there are {}", fmt::join(registry_.layers().names(), ", "))));
     return kUnknownLayer;
@@ -379,7 +379,7 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   for (const LayerPort input : inputs) {
     if (known) shapes.push_back(shape_of(input));
   }
-  if (known && !takes_what_comes(entry, *type, full_name, inputs)) return kUnknownLayer;
+  if (known && !accepts_inputs(entry, *type, full_name, inputs)) return kUnknownLayer;
   try {
     LayerPlan plan = type->plan(table, shapes, entry.errors);
     if (!known || entry.errors.size() != before) return kUnknownLayer;
@@ -394,13 +394,13 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   }
 }
 
-bool Builder::takes_what_comes(const Entry& entry, const LayerType& type, const std::string& full_name,
-                               const std::vector<LayerPort>& inputs) const {
+bool Builder::accepts_inputs(const Entry& entry, const LayerType& type, const std::string& full_name,
+                             const std::vector<LayerPort>& inputs) const {
   const auto name = [](Carries what) { return what == Carries::values ? "values" : "indices"; };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Carries wanted = i < type.takes.size() ? type.takes[i] : Carries::values, comes = carries(inputs[i]);
     if (comes == wanted) continue;
-    entry.errors.add(entry.table.at(), fmt::format("layer '{}': op '{}' takes {} as input {}, and '{}' are {}", full_name,
+    entry.errors.add(entry.table.at(), fmt::format("layer '{}': op '{}' takes {} as input {}, but '{}' are {}", full_name,
                                                    type.name, name(wanted), i + 1, name_of(inputs[i]), name(comes)));
     return false;
   }
@@ -426,7 +426,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
                  LayerPlan plan) {
   const std::size_t declared = registry_.layers().find(op)->outputs.size();
   if (plan.more_outputs.size() + 1 != declared) {
-    fail(ErrorKind::usage, "it has {} outputs, and its type declares {}", plan.more_outputs.size() + 1, declared);
+    fail(ErrorKind::usage, "it has {} outputs, but its type declares {}", plan.more_outputs.size() + 1, declared);
   }
   if (elements(plan.output) > kMaxElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
   const int index = static_cast<int>(network_.layers.size());
@@ -513,9 +513,9 @@ void Frame::name_entries(const Array& entries, Diagnostics& errors) {
     if (!written) continue;
     const Value name = resolve(*written, variables, errors);
     if (name.kind() != Value::Kind::text || !is_layer_name(name.text(), entries[i].find("repeat") != nullptr)) {
-      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), "
-                                        "found {}",
-                                        found(name)));
+      errors.add(name.at(),
+                 fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' with 'repeat'), found {}",
+                             found(name)));
       continue;
     }
     const auto [first, is_new] = taken.emplace(name.text(), name.at());
@@ -571,8 +571,8 @@ const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry)
     if (entry.errors.names_nearest()) {
       for (const auto& [key, value] : document_.blocks) names.push_back(key);
     }
-    if (const auto said = values_for_block(*entry.table.find("block"), names); !said.empty() && !nearest_name(name, names)) {
-      entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, said));
+    if (const auto given = values_for_block(*entry.table.find("block"), names); !given.empty() && !nearest_name(name, names)) {
+      entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, given));
       return nullptr;
     }
     report_unknown_name("the network", "block", name, names, block.at(), entry.errors);
@@ -636,7 +636,7 @@ void Builder::require_references(const Entry& entry, const BlockDefinition& bloc
                        fmt::format("block '{}': '${{{}}}' refers to nothing; nearest is '${{{}}}'", block.name, name, *nearest));
     } else {
       entry.errors.add(entry.table.at(),
-                       fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+                       fmt::format("'{}' does not set '{}', which block '{}' needs", entry.name, name, block.name));
     }
   }
 }

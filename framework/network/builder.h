@@ -93,8 +93,8 @@ class Builder {
   void check_uses();
 
   LayerPort refer(const Frame& frame, const Entry& entry, const Value& reference) const;
-  bool takes_what_comes(const Entry& entry, const LayerType& type, const std::string& full_name,
-                        const std::vector<LayerPort>& inputs) const;
+  bool accepts_inputs(const Entry& entry, const LayerType& type, const std::string& full_name,
+                      const std::vector<LayerPort>& inputs) const;
   const std::vector<LayerOutput>& outputs_of(int layer) const;
   Carries carries(LayerPort value) const;
   std::string name_of(LayerPort value) const;  // as written in a file

@@ -54,9 +54,9 @@ TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
   good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
   good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
   EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
-            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values");
+            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, but 'pool1:largest' are values");
   EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
-            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices");
+            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, but 'pool1:places' are indices");
 }
 
 struct Product {

@@ -138,13 +138,13 @@ const Value* variable_at(const Position& at, const std::vector<Reference>& refer
 
 // "; with height = 1 of --set image.side": values from options, for mistakes that follow from them.
 std::string given_by_options(const Value& given) {
-  std::string said;
+  std::string text;
   for (const Member& member : given.table()) {
     const Position& at = member.value.at();
     if (!at.file || is_in_file(at)) continue;
-    said += fmt::format("{} {} = {} of {}", said.empty() ? "; with" : ",", member.key, to_toml(member.value), to_string(at));
+    text += fmt::format("{} {} = {} of {}", text.empty() ? "; with" : ",", member.key, to_toml(member.value), to_string(at));
   }
-  return said;
+  return text;
 }
 
 // Attributes mistakes: where a network refers to a variable set by a pipeline, to the pipeline; in a block of an extended
@@ -207,7 +207,7 @@ void report_small_input(std::int64_t least, const Diagnostics& mistakes, const s
   const Value& small = height.integer() < least ? height : width;
   const Position& layer = mistakes.entries().front().at;
   errors.add(small.at().file ? small.at() : layer,
-             fmt::format("network '{}' needs an input of at least {} x {}, found {} x {}, of which nothing is left at {}", name,
+             fmt::format("network '{}' needs an input of at least {} x {}, found {} x {}, which leaves nothing at {}", name,
                          least, least, height.integer(), width.integer(), to_string(layer)));
 }
 

@@ -55,9 +55,9 @@ TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
   const auto network = good(layers + block);
   EXPECT_EQ(names(*network), (Names{"layer1x.a", "layer2x.a", "add1"}));
   EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{0, 1}));
-  EXPECT_EQ(mistakes(std::string(R"(layers = [ { name = "layer#", block = "b" } ])") + block),
-            "net.toml:2:21: 'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), found "
-            "\"layer#\"");
+  EXPECT_EQ(
+      mistakes(std::string(R"(layers = [ { name = "layer#", block = "b" } ])") + block),
+      "net.toml:2:21: 'name' must be text of letters, digits, '_', '-' and '.' (and one '#' with 'repeat'), found \"layer#\"");
 }
 
 TEST_F(NetworkLanguage, LayersOfInlineBlocksStandAmongTheirNeighbours) {
@@ -187,7 +187,7 @@ TEST_F(NetworkLanguage, NeverProposesTheNameThatIsWrong) {
   const std::string reserved = mistakes(R"(layers = [ { name = "x", block = "b", repeat = 2 } ]
     [block.b]
     layers = [ { op = "linear", out = "${repeat}" } ])");
-  EXPECT_NE(reserved.find("'x' does not say 'repeat', which block 'b' needs"), std::string::npos) << reserved;
+  EXPECT_NE(reserved.find("'x' does not set 'repeat', which block 'b' needs"), std::string::npos) << reserved;
 }
 
 TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOther) {
@@ -228,7 +228,7 @@ TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
 
 TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"),
-            "net.toml:2:19: there is no op 'convv'; nearest is 'conv'");
+            "net.toml:2:19: unknown op 'convv'; nearest is 'conv'");
   EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "residul" } ]
 [block.residual]
 layers = [ { op = "relu" } ])"),
@@ -261,9 +261,9 @@ TEST_F(NetworkLanguage, AnOpIsFoundByItsOtherName) {
   type.name = "clipped_relu";
   type.other_names = {"relu6"};
   registry_.add(type);
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "swish" } ])"), "net.toml:2:19: there is no op 'swish'; nearest is 'silu'");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu6" } ])"), "net.toml:2:19: there is no op 'relu6'; nearest is 'clipped_relu'");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "rel" } ])"), "net.toml:2:19: there is no op 'rel'; nearest is 'relu'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "swish" } ])"), "net.toml:2:19: unknown op 'swish'; nearest is 'silu'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu6" } ])"), "net.toml:2:19: unknown op 'relu6'; nearest is 'clipped_relu'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "rel" } ])"), "net.toml:2:19: unknown op 'rel'; nearest is 'relu'");
 }
 
 TEST_F(NetworkLanguage, BlocksAskForTheirParameters) {
@@ -271,7 +271,7 @@ TEST_F(NetworkLanguage, BlocksAskForTheirParameters) {
 [block.b]
 layers = [ { op = "conv", out = "${width}", kernel = 1 } ])";
   EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b" } ])" + block),
-            "net.toml:2:12: 'l' does not say 'width', which block 'b' needs");
+            "net.toml:2:12: 'l' does not set 'width', which block 'b' needs");
   EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, widht = 4 } ])" + block),
             "net.toml:2:50: block 'b' has no key 'widht'; nearest is 'width'");
   EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, repeat = 0 } ])" + block),
@@ -331,9 +331,9 @@ layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kerne
     return errors_.text();
   };
   EXPECT_EQ(said(pools, 10, 10), "");
-  EXPECT_EQ(said(pools, 9, 40),
-            "pipe.toml:7:1: network 'net' needs an input of at least 10 x 10, found 9 x 40, of which nothing is left at "
-            "net.toml:4:102");
+  EXPECT_EQ(
+      said(pools, 9, 40),
+      "pipe.toml:7:1: network 'net' needs an input of at least 10 x 10, found 9 x 40, which leaves nothing at net.toml:4:102");
   const std::string branches = R"(
 layers = [ { name = "a", op = "max_pool", kernel = 2, stride = 2 }, { name = "b", op = "transposed_conv", out = 3, kernel = 2, stride = 2 },
            { op = "add", from = ["b", "@input"] } ]
@@ -357,7 +357,7 @@ TEST_F(NetworkLanguage, SeveralMistakesAreReportedInOneGo) {
        {"net.toml:3:3: layer 'conv1' (conv): a kernel", "net.toml:4:39: op 'conv' has no key 'strid'; nearest is 'stride'",
         "net.toml:5:24: 'out' must be an integer", "net.toml:6:3: layer 'add1': op 'add' takes at least 2 inputs, found 1",
         "net.toml:7:12: 'name' must be text of letters", "net.toml:8:25: 'when' of 'relu2' must be true or false, found 3",
-        "net.toml:9:30: 'otherwise' of 'relu3' says nothing without 'when'",
+        "net.toml:9:30: 'otherwise' of 'relu3' has no effect without 'when'",
         "net.toml:10:3: 'layer1' needs either 'op' or 'block'", "net.toml:11:3: each entry of 'layers' must be a table"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in:\n" << text;
   }
@@ -436,14 +436,14 @@ TEST_F(NetworkLanguage, TheInputIsChecked) {
       parse_toml("input = { channels = 3, height = 8, mean = [0.5] }\nlayers = [ { op = \"relu\" } ]", "n.toml", errors_);
   EXPECT_EQ(build_network(*document, "n", Value(), registry_, errors_), nullptr);
   EXPECT_EQ(errors_.text(),
-            "n.toml:1:9: 'input' of network 'n' needs 'width': image width\n"
-            "n.toml:1:44: 'mean' needs one figure for each of the 3 channels, found 1");
+            "n.toml:1:9: 'input' of network 'n' needs 'width': image width\nn.toml:1:44: 'mean' needs one number for each of the "
+            "3 channels, found 1");
   errors_ = {};
   const auto bytes = parse_toml(
       "input = { channels = 1, height = 8, width = 8, mean = [127], deviation = [0.5] }\nlayers = [ { op = \"relu\" } ]",
       "n.toml", errors_);
   EXPECT_EQ(build_network(*bytes, "n", Value(), registry_, errors_), nullptr);
-  EXPECT_EQ(errors_.text(), "n.toml:1:55: 'mean' is of pixels from 0 to 1, found 127: divide figures of 0 ... 255 by 255");
+  EXPECT_EQ(errors_.text(), "n.toml:1:55: 'mean' is for pixels from 0 to 1, found 127: divide values of 0 ... 255 by 255");
 }
 
 TEST_F(NetworkLanguage, AMissingFileIsNamedWhereItIsAskedFor) {

@@ -22,7 +22,7 @@ void RenameRule::describe(ParamSet<RenameRule>& set) {
 std::string RenameRule::mistake() const {
   const auto stars_from = std::count(from.begin(), from.end(), '*'), stars_to = std::count(to.begin(), to.end(), '*');
   if (stars_from > 1 || stars_to > 1) return "a rule has at most one * on each side";
-  if (stars_to > stars_from) return "'to' has a *, and 'from' has none that it could repeat";
+  if (stars_to > stars_from) return "'to' has a *, but 'from' has none that it could repeat";
   return from.empty() ? "'from' is empty" : "";
 }
 
@@ -41,9 +41,8 @@ void WeightsChoice::describe(ParamSet<WeightsChoice>& set) {
   set.add("file", &WeightsChoice::file).text("a path or a URL");
   set.add("inside", &WeightsChoice::inside)
       .text(
-          "which table of the file, \"state_dict_ema\" or \"ema.module\"; of safetensors, what stands in front of the names. "
-          "Without: "
-          "the only one, or `state_dict`, `model`, `model_state_dict`");
+          "which table of the file, \"state_dict_ema\" or \"ema.module\"; of safetensors, the prefix of the names. Without: the "
+          "only one, or `state_dict`, `model`, `model_state_dict`");
 }
 
 void NetworkParams::describe(ParamSet<NetworkParams>& set) {
@@ -164,7 +163,7 @@ class Fitting {
     for (const Parameter& parameter : network_.parameters) take(parameter);
     std::vector<std::string> wanted, unused;
     for (const Parameter* parameter : lacking_) wanted.push_back(parameter->name);
-    for (const auto& [name, tensor] : left_) {
+    for (const auto& [name, tensor] : unused_) {
       if (covers_any(source_.fresh, name)) continue;
       unused.push_back(name);
       add(fmt::format("'{}' ({}) belongs to no layer{}", shown(name), to_string(tensor.shape), nearest(name, wanted)));
@@ -172,18 +171,18 @@ class Fitting {
     add_lacking(unused);
     if (wrong_.empty()) return std::move(weights_);
     std::string wrong = listed();
-    if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
-      wrong = "\n  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder";
+    if (!lacking_.empty() && unused_.contains(lacking_.front()->name + "/value")) {
+      wrong = "\n  this is a checkpoint's state: resume from it with --resume; the weights of its run are in the run's folder";
     }
     if (!lacking_.empty() && is_one_of_parts(source_.file)) {
       wrong +=
-          "\n  by its name the file is one of several parts: read each by load_file() of safetensors.torch, and write all of "
-          "their tensors into one file by save_file()";
+          "\n  by its name the file is one of several parts: read each with load_file() of safetensors.torch, and write all of "
+          "their tensors into one file with save_file()";
     }
     if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
-      wrong = fmt::format(
-          "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
-          shown(prefix));
+      wrong =
+          fmt::format("\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] removes it",
+                      shown(prefix));
     }
     const std::string without = leave_out(unused);
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}{}", source_.file,
@@ -242,10 +241,9 @@ class Fitting {
     };
     for (const ListedTensor& tensor : file.listed) {
       if (is_floating(tensor.type)) continue;
-      unread_.emplace(new_name(tensor.name),
-                      fmt::format("is in the file as {}, and weights are read as floating numbers: save tensor.float(), or "
-                                  "tensor.dequantize() where it is quantised",
-                                  text_of_type(tensor.type)));
+      unread_.emplace(new_name(tensor.name), fmt::format("is in the file as {}, but weights are floating-point numbers: save "
+                                                         "tensor.float(), or tensor.dequantize() if it is quantised",
+                                                         text_of_type(tensor.type)));
     }
     for (const UnreadTensor& tensor : file.unread) {
       unread_.emplace(new_name(tensor.name),
@@ -258,20 +256,20 @@ class Fitting {
       if (name.empty() || name.ends_with(kBatchCount)) continue;
       if (const auto parameter = sole.find(name); parameter != sole.end()) name = parameter->second;
       const std::string before = tensor.name;
-      if (!left_.emplace(name, std::move(tensor)).second)
-        add(fmt::format("'{}' and '{}' would both be '{}'", shown(left_.at(name).name), shown(before), shown(name)));
+      if (!unused_.emplace(name, std::move(tensor)).second)
+        add(fmt::format("'{}' and '{}' would both be '{}'", shown(unused_.at(name).name), shown(before), shown(name)));
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
       const std::string& from = source_.rename[i].from;
-      if (!used[i]) add(fmt::format("rename: from = '{}' fits no tensor of the file{}", from, nearest(from, names)));
+      if (!used[i]) add(fmt::format("rename: from = '{}' matches no tensor of the file{}", from, nearest(from, names)));
     }
   }
 
   void take(const Parameter& parameter) {
     std::vector<float>& values = weights_.emplace_back();
-    const auto found = left_.find(parameter.name);
+    const auto found = unused_.find(parameter.name);
     if (covers_any(source_.fresh, parameter.name)) return;
-    if (found == left_.end()) {
+    if (found == unused_.end()) {
       if (!parameter.unused) lacking_.push_back(&parameter);
       return;
     }
@@ -281,10 +279,10 @@ class Fitting {
       new_layer_ = last_layer()->name;
     } else {
       misshapen_.push_back(parameter.name);
-      add(fmt::format("'{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
+      add(fmt::format("'{}' is {}, but the network needs {}", parameter.name, to_string(found->second.shape),
                       to_string(parameter.shape)));
     }
-    left_.erase(found);
+    unused_.erase(found);
   }
 
   // The prefix that all tensor names have before the network's names, such as DataParallel's "module."; "" if there is none, or
@@ -325,7 +323,7 @@ class Fitting {
       rules.insert(fmt::format("{{ from = \"{}.*\", to = \"\" }}", block));
     }
     if (rules.empty() || rules.size() > kMaxRules) return "";
-    return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
+    return fmt::format("\n[network] rename = [{}] skips tensors for which the network has no layers", fmt::join(rules, ", "));
   }
 
   // Null if no layer has parameters.
@@ -345,7 +343,7 @@ class Fitting {
     const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
     if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
     if (source_.is_measured)
-      return "\nthe weights tell other classes apart than these data have: measure them on data of their classes";
+      return "\nthe weights were trained on other classes than these data have: measure them on data with their classes";
     return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
   }
 
@@ -354,7 +352,7 @@ class Fitting {
 
   const WeightsSource& source_;
   const Network& network_;
-  std::map<std::string, NamedTensor> left_;    // remaining ones, by their new names
+  std::map<std::string, NamedTensor> unused_;  // remaining ones, by their new names
   std::map<std::string, std::string> unread_;  // reasons for unreadable tensors, by their new names
   std::vector<std::vector<float>> weights_;
   std::vector<std::string> misshapen_;

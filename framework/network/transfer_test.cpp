@@ -88,7 +88,7 @@ TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
   };
   write("I8", 1);
   EXPECT_NE(
-      said({}).find("'fc.bias' (1) is in the file as I8 (int8), and weights are read as floating numbers: save tensor.float()"),
+      said({}).find("'fc.bias' (1) is in the file as I8 (int8), but weights are floating-point numbers: save tensor.float()"),
       std::string::npos)
       << said({});
   EXPECT_NE(said({{"fc.bias", "other"}}).find("'fc.bias' (1) is missing"), std::string::npos) << "it was given another name";
@@ -110,8 +110,8 @@ TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
     said = error.message();
   }
   EXPECT_TRUE(
-      said.ends_with("network 'small':\n  'body.0.conv.weight' (2) is in the file as I8 (int8), and weights are read as "
-                     "floating numbers: save tensor.float(), or tensor.dequantize() where it is quantised; so are 2 more"))
+      said.ends_with("network 'small':\n  'body.0.conv.weight' (2) is in the file as I8 (int8), but weights are floating-point "
+                     "numbers: save tensor.float(), or tensor.dequantize() if it is quantised; so are 2 more"))
       << said;
 }
 
@@ -177,7 +177,7 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
   EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
             begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
-  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, and not of torch.save()" + end);
+  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, not of torch.save()" + end);
   const std::string protocol_buffer = begin + "an ONNX file, or another protocol buffer" + end;
   EXPECT_EQ(said("\x08\x08\x12\x07pytorch\x1a"), protocol_buffer);
   EXPECT_EQ(said("\x08\x0e:\xcb\xef\x11\x12\x01g*\xe2\x0d"), protocol_buffer) << "of today";
@@ -200,9 +200,9 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
     }
     return "it was read";
   };
-  EXPECT_NE(said(index).find("is the list of the parts that weights lie in: read each by load_file()"), std::string::npos);
+  EXPECT_NE(said(index).find("is the list of the parts of the weights: read each with load_file()"), std::string::npos);
   write_safetensors(part, {conv_, mean_});
-  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each by load_file()"), std::string::npos);
+  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each with load_file()"), std::string::npos);
   std::vector<NamedTensor> others;
   for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
   write_safetensors(part, others);
@@ -242,7 +242,7 @@ TEST_F(Transfer, ExtentsOfOneAtTheEndMayDiffer) {
   network_.parameters[2].shape = {3, 1};
   EXPECT_EQ(load({conv_, mean_, weight_, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
   EXPECT_EQ(mistakes({conv_, mean_, turned, bias_}),
-            "  'fc.weight' is 1 x 3, the network wants 3 x 1\n[network] new = [\"fc\"] starts this layer with new values");
+            "  'fc.weight' is 1 x 3, but the network needs 3 x 1\n[network] new = [\"fc\"] starts this layer with new values");
 }
 
 TEST_F(Transfer, ATensorUnderALayersNameIsItsOnlyParameter) {
@@ -256,14 +256,11 @@ TEST_F(Transfer, ATensorUnderALayersNameIsItsOnlyParameter) {
 TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
   const NamedTensor wrong{"fc.weight", {2}, {1, 2}}, misspelt{"fc.biass", {1}, {8}}, stranger{"queen", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, wrong, misspelt, stranger}, {}, {{"fd.*", "x.*"}}),
-            "  rename: from = 'fd.*' fits no tensor of the file\n"
-            "  'fc.weight' is 2, the network wants 3\n"
-            "  'fc.biass' (1) belongs to no layer; nearest is 'fc.bias'\n"
-            "  'queen' (1) belongs to no layer\n"
-            "  'body.0.bn.running_mean' (2) is missing\n"
-            "  'fc.bias' (1) is missing; nearest is 'fc.biass'");
+            "  rename: from = 'fd.*' matches no tensor of the file\n  'fc.weight' is 2, but the network needs 3\n  'fc.biass' "
+            "(1) belongs to no layer; nearest is 'fc.bias'\n  'queen' (1) belongs to no layer\n  'body.0.bn.running_mean' (2) is "
+            "missing\n  'fc.bias' (1) is missing; nearest is 'fc.biass'");
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_}, {}, {{"fc.weigth", "fc.weight"}}),
-            "  rename: from = 'fc.weigth' fits no tensor of the file; nearest is 'fc.weight'");
+            "  rename: from = 'fc.weigth' matches no tensor of the file; nearest is 'fc.weight'");
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, misspelt}, {}, {{"fc.biass", "fc.bias"}}),
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
 }
@@ -289,14 +286,14 @@ TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
       bias{"fc.bias/value", {1}, {8}}, conv{"body.0.conv.weight/value", {2}, {1, 2}},
       mean{"body.0.bn.running_mean/value/0", {2}, {3, 4}};
   EXPECT_EQ(mistakes({conv, mean, weight, momentum, bias}),
-            "  this is a checkpoint's state: resume from it with --resume; the weights of its run lie in the run's folder");
+            "  this is a checkpoint's state: resume from it with --resume; the weights of its run are in the run's folder");
 }
 
 TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
   const NamedTensor conv{"module.body.0.conv", {2}, {1, 2}}, mean{"module.body.0.bn.running_mean", {2}, {3, 4}},
       weight{"module.fc.weight", {3}, {5, 6, 7}}, bias{"module.fc.bias", {1}, {8}}, stranger{"module.queen", {1}, {0}};
   const std::string proposal =
-      "  all its names begin with 'module.'; in [network], rename = [{ from = \"module.*\", to = \"*\" }] takes it away";
+      "  all its names begin with 'module.'; in [network], rename = [{ from = \"module.*\", to = \"*\" }] removes it";
   EXPECT_EQ(mistakes({conv, mean, weight, bias}), proposal);
   EXPECT_EQ(mistakes({conv, mean, weight, bias}, {"fc"}), proposal);
   EXPECT_EQ(load({conv, mean, weight, bias}, {}, {{"module.*", "*"}}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
@@ -308,15 +305,15 @@ TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
   const NamedTensor head{"aux1.fc.weight", {3}, {5, 6, 7}}, head_bias{"aux1.fc.bias", {1}, {8}}, other{"aux2.w", {1}, {8}},
       wrong{"fc.weight", {2}, {1, 2}}, body{"body.1.weight", {1}, {0}};
   const std::string proposal =
-      "\n[network] rename = [{ from = \"aux1.*\", to = \"\" }, { from = \"aux2.*\", to = \"\" }] leaves out what the network has "
-      "no layers for";
+      "\n[network] rename = [{ from = \"aux1.*\", to = \"\" }, { from = \"aux2.*\", to = \"\" }] skips tensors for which the "
+      "network has no layers";
   const std::string unknown =
       "  'aux1.fc.bias' (1) belongs to no layer\n  'aux1.fc.weight' (3) belongs to no layer\n  'aux2.w' (1) belongs to no layer";
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, head, head_bias, other}), unknown + proposal);
   EXPECT_EQ(load({conv_, mean_, weight_, bias_, head, head_bias, other}, {}, {{"aux1.*", ""}, {"aux2.*", ""}}),
             (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
   EXPECT_EQ(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}),
-            "  'fc.weight' is 2, the network wants 3\n" + unknown + proposal +
+            "  'fc.weight' is 2, but the network needs 3\n" + unknown + proposal +
                 "\n[network] new = [\"fc\"] starts this layer with new values");
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, other, body}).find("rename"), std::string::npos) << "the block is known";
   EXPECT_EQ(mistakes({conv_, mean_, weight_, other}).find("rename"), std::string::npos) << "something is missing";
@@ -337,10 +334,10 @@ TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
 TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {
   const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, short_conv{"body.0.conv.weight", {1}, {1}};
   EXPECT_EQ(mistakes({conv_, mean_, other, bias_}),
-            "  'fc.weight' is 5, the network wants 3\n[network] new = [\"fc\"] starts this layer with new values");
-  EXPECT_EQ(mistakes({conv_, mean_, other}), "  'fc.weight' is 5, the network wants 3\n  'fc.bias' (1) is missing");
+            "  'fc.weight' is 5, but the network needs 3\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_EQ(mistakes({conv_, mean_, other}), "  'fc.weight' is 5, but the network needs 3\n  'fc.bias' (1) is missing");
   EXPECT_EQ(mistakes({short_conv, mean_, other, bias_}),
-            "  'body.0.conv.weight' is 1, the network wants 2\n  'fc.weight' is 5, the network wants 3");
+            "  'body.0.conv.weight' is 1, but the network needs 2\n  'fc.weight' is 5, but the network needs 3");
 }
 
 TEST(Covers, FitsAParameterItsLayerOrABlockAroundIt) {
@@ -364,7 +361,7 @@ TEST(RenameRule, RepeatsTheTextOfItsStar) {
   EXPECT_EQ((RenameRule{"aux.*", ""}.apply("aux.w")), "");
   EXPECT_EQ((RenameRule{"a*", "b"}.mistake()), "");
   EXPECT_EQ((RenameRule{"a*b*", "b"}.mistake()), "a rule has at most one * on each side");
-  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, and 'from' has none that it could repeat");
+  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, but 'from' has none that it could repeat");
   EXPECT_EQ((RenameRule{"", "b"}.mistake()), "'from' is empty");
 }
 

@@ -15,7 +15,7 @@ std::array<std::uint8_t, 3> parse_colour(std::string_view text, std::string_view
       return {static_cast<std::uint8_t>(number >> 16), static_cast<std::uint8_t>(number >> 8), static_cast<std::uint8_t>(number)};
     }
   }
-  fail(ErrorKind::usage, "{}: '{}' is no colour; write red, green and blue as \"#804080\"", key, text);
+  fail(ErrorKind::usage, "{}: '{}' is not a colour; write red, green and blue as \"#804080\"", key, text);
 }
 
 }  // namespace millrace

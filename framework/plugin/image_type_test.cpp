@@ -87,13 +87,12 @@ std::string refusal_of(const ImageShape& image) {
 TEST(ImageType, StagesThatSayNothingTakePlainImages) {
   EXPECT_EQ(refusal_of<Plain>({4, 4, 3}), "");
   EXPECT_EQ(refusal_of<Plain>({0, 0, 3}), "");
-  EXPECT_EQ(
-      refusal_of<Plain>(kDeep),
-      "stage type 'plain' takes 8-bit images of one frame, and these are 4 x 4 x 3, u16: put a stage before it that makes such");
-  EXPECT_EQ(
-      refusal_of<Plain>(kClip),
-      "stage type 'plain' takes 8-bit images of one frame, and these are 2 frames of 4 x 4 x 3: put a stage before it that makes "
-      "such");
+  EXPECT_EQ(refusal_of<Plain>(kDeep),
+            "stage type 'plain' takes 8-bit images of one frame, but these are 4 x 4 x 3, u16: put a stage before it that makes "
+            "such images");
+  EXPECT_EQ(refusal_of<Plain>(kClip),
+            "stage type 'plain' takes 8-bit images of one frame, but these are 2 frames of 4 x 4 x 3: put a stage before it that "
+            "makes such images");
   EXPECT_EQ(refusal_of<Shallow>(kDeep), "");
   EXPECT_EQ(refusal_of<Shallow>(kClip), "");
 }
@@ -136,7 +135,7 @@ TEST(ImageType, AStageThatBreaksItsWordIsFoundOut) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("an image of 4 x 4 x 3, u16 arrives, and 8-bit images of one frame were announced"),
+    EXPECT_NE(std::string(error.what()).find("an image of 4 x 4 x 3, u16 arrives, but 8-bit images of one frame were announced"),
               std::string::npos)
         << error.what();
   }

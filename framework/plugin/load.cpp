@@ -48,7 +48,7 @@ std::string missing_part(const std::string& path) {
     if (part.p_type == PT_LOAD) needed = std::max<std::uint64_t>(needed, part.p_offset + part.p_filesz);
   }
   if (needed <= size) return {};
-  return fmt::format("the file has {} bytes, and the library in it at least {}: build or copy it again", size, needed);
+  return fmt::format("the file has {} bytes, but the library in it at least {}: build or copy it again", size, needed);
 }
 
 namespace fs = std::filesystem;
@@ -93,11 +93,12 @@ std::shared_ptr<void> open_library(const std::string& path) {
 const PluginDescriptor& checked_descriptor(void* library, const std::string& path) {
   const auto* descriptor = static_cast<const PluginDescriptor*>(dlsym(library, "millrace_plugin"));
   if (!descriptor || descriptor->magic != kPluginMagic) {
-    fail(ErrorKind::usage, "'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
+    fail(ErrorKind::usage, "'{}' is not a Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
   }
-  if (descriptor->abi != kAbiVersion) {
-    fail(ErrorKind::usage, "plugin '{}' was built for ABI {}, this program has ABI {}: build it again", path, descriptor->abi,
-         kAbiVersion);
+  const std::uint32_t major = descriptor->abi & 0xffff, minor = descriptor->abi >> 16;
+  if (major != kAbiVersion || minor > kAbiMinor) {
+    fail(ErrorKind::usage, "plugin '{}' was built for ABI {}.{}, this program has ABI {}.{}: build it again", path, major, minor,
+         kAbiVersion, kAbiMinor);
   }
   if (std::string_view(descriptor->toolchain) != MILLRACE_TOOLCHAIN) {
     fail(ErrorKind::usage, "plugin '{}' was built with toolchain '{}', this program with '{}': build it again", path,
@@ -158,7 +159,7 @@ std::string without_plugins(const fs::path& folder) {
     std::error_code unreadable;
     return !libraries_in(each, unreadable).empty();
   });
-  return found == inner.end() ? message : fmt::format("{}; '{}' holds some: is that meant?", message, found->string());
+  return found == inner.end() ? message : fmt::format("{}; '{}' holds some: did you mean that?", message, found->string());
 }
 
 }  // namespace

@@ -69,8 +69,12 @@ TEST(PluginLoad, RegistersWhatAPluginOffers) {
 }
 
 TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
-  EXPECT_EQ(refusal(plugin("other_abi")), fmt::format("plugin '{}' was built for ABI {}, this program has ABI {}: build it again",
-                                                      plugin("other_abi"), kAbiVersion + 1, kAbiVersion));
+  const auto expected = [](const std::string& path, std::uint32_t major, std::uint32_t minor) {
+    return fmt::format("plugin '{}' was built for ABI {}.{}, this program has ABI {}.{}: build it again", path, major, minor,
+                       kAbiVersion, kAbiMinor);
+  };
+  EXPECT_EQ(refusal(plugin("other_abi")), expected(plugin("other_abi"), kAbiVersion + 1, kAbiMinor));
+  EXPECT_EQ(refusal(plugin("newer_abi")), expected(plugin("newer_abi"), kAbiVersion, kAbiMinor + 1));
 }
 
 TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {
@@ -81,7 +85,7 @@ TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {
 
 TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
   for (const std::string& path : {plugin("no_descriptor"), plugin("wrong_magic")}) {
-    EXPECT_EQ(refusal(path), fmt::format("'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path));
+    EXPECT_EQ(refusal(path), fmt::format("'{}' is not a Millrace plugin: it exports no descriptor 'millrace_plugin'", path));
   }
 }
 
@@ -103,7 +107,7 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
     fs::copy_file(plugin("good"), path, fs::copy_options::overwrite_existing);
     fs::resize_file(path, left);
     const std::string said = refusal(path.string());
-    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, and", path.string(), left)))
+    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, but", path.string(), left)))
         << said;
   }
 }
@@ -154,7 +158,7 @@ TEST(PluginLoadAll, SkipsWhatItCannotLoadAndKeepsTheReasons) {
   EXPECT_TRUE(registry.stages().find("add_to_label"));
   EXPECT_TRUE(mentions(load_errors(registry), "was built for ABI"));
   EXPECT_TRUE(mentions(load_errors(registry), "was built with toolchain 'another-compiler'"));
-  EXPECT_TRUE(mentions(load_errors(registry), "no_descriptor.so' is no Millrace plugin"));
+  EXPECT_TRUE(mentions(load_errors(registry), "no_descriptor.so' is not a Millrace plugin"));
   EXPECT_TRUE(mentions(load_errors(registry), "the stage 'twice' is registered already"));
 }
 
@@ -178,7 +182,7 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
   load_all_plugins(registry);
   const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
   const std::string of_above =
-      fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
+      fmt::format(fmt::runtime(text + "; '{}' holds some: did you mean that?"), above.string(), inner.string());
   const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
   EXPECT_EQ(load_errors(registry), (std::vector<std::string>{of_above, of_empty}));
   EXPECT_EQ(skipped_clause(registry, "sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);

@@ -40,9 +40,9 @@ const LossType* find(const std::string& name, const Position& at, const Registry
   if (const LossType* type = registry.losses().find(name)) return type;
   const std::vector<std::string> names = registry.losses().names();
   const auto nearest = registry.losses().nearest(name);
-  errors.add(at, fmt::format("{}: there is no loss '{}'; {}{}", owner, name,
+  errors.add(at, fmt::format("{}: unknown loss '{}'; {}{}", owner, name,
                              nearest         ? fmt::format("nearest is '{}'", *nearest)
-                             : names.empty() ? std::string("no plugin brings one")
+                             : names.empty() ? std::string("no plugin registers one")
                                              : fmt::format("there are '{}'", fmt::join(names, "', '")),
                              skipped_clause(registry, "losses")));
   return nullptr;
@@ -138,7 +138,7 @@ void check_loss_table(const Value& stage_table, const Registry& registry, const 
 }
 
 StageLoss make_loss(const LossParams& params, const StageSite& site) {
-  if (site.registry == nullptr) fail(ErrorKind::usage, "a loss: there is no registry to find it in");
+  if (site.registry == nullptr) fail(ErrorKind::usage, "a loss: no registry was given to find it in");
   Diagnostics errors;
   StageLoss loss = read(&params.loss, *site.registry, StageTypeAccess::owner_of(site), errors);
   errors.throw_if_any();

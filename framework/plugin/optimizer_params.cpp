@@ -30,9 +30,9 @@ struct OptimizerTable {
     if (const OptimizerType* type = registry.optimizers().find(name)) return type;
     const std::vector<std::string> names = registry.optimizers().names();
     const auto nearest = registry.optimizers().nearest(name);
-    errors.add(at, fmt::format("{}: there is no optimizer '{}'; {}{}", owner, name,
+    errors.add(at, fmt::format("{}: unknown optimizer '{}'; {}{}", owner, name,
                                nearest         ? fmt::format("nearest is '{}'", *nearest)
-                               : names.empty() ? std::string("no plugin brings one")
+                               : names.empty() ? std::string("no plugin registers one")
                                                : fmt::format("there are '{}'", fmt::join(names, "', '")),
                                skipped_clause(registry, "optimizers")));
     return nullptr;
@@ -42,7 +42,7 @@ struct OptimizerTable {
     const std::size_t before = errors.size();
     std::erase_if(table.table(), [&](const Member& member) {
       const bool strange = !has(type.params, member.key);
-      if (strange) errors.add(member.at, stranger(&type, member.key));
+      if (strange) errors.add(member.at, unknown_key(&type, member.key));
       return strange;
     });
     std::shared_ptr<const Optimizer> optimizer = type.create(table, owner, errors);
@@ -51,11 +51,11 @@ struct OptimizerTable {
 
   // Reports other keys of a table that names no optimizer.
   void refuse(const Value& others, Diagnostics& errors) const {
-    for (const Member& member : others.table()) errors.add(member.at, stranger(nullptr, member.key));
+    for (const Member& member : others.table()) errors.add(member.at, unknown_key(nullptr, member.key));
   }
 
  private:
-  std::string stranger(const OptimizerType* type, const std::string& key) const {
+  std::string unknown_key(const OptimizerType* type, const std::string& key) const {
     std::vector<std::string> owners, keys = stage_keys;
     for (const auto& [name, other] : registry.optimizers()) {
       if (has(other.params, key)) owners.push_back(name);
@@ -107,7 +107,7 @@ void check_optimizer(const StageType& stage, const Value& table, const Registry&
 }
 
 std::shared_ptr<const Optimizer> make_optimizer(const OptimizerParams& params, const StageSite& site, std::string_view list) {
-  if (site.registry == nullptr) fail(ErrorKind::usage, "optimizer '{}': there is no registry to find it in", params.optimizer);
+  if (site.registry == nullptr) fail(ErrorKind::usage, "optimizer '{}': no registry was given to find it in", params.optimizer);
   Diagnostics errors;
   const std::string owner = list.empty() ? StageTypeAccess::owner_of(site) : fmt::format("'{}'", list);
   const OptimizerTable reader{*site.registry, owner, {}};

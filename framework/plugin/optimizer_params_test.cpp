@@ -139,8 +139,8 @@ TEST_F(OptimizerTable, AnUnknownKeyIsAnsweredWithTheNearest) {
 }
 
 TEST_F(OptimizerTable, AnUnknownOptimizerIsAnsweredWithTheNearest) {
-  EXPECT_EQ(mistakes("type = \"secund\""), "p.toml:1:8: [train.update]: there is no optimizer 'secund'; nearest is 'second'");
-  EXPECT_EQ(mistakes("type = \"muon\""), "p.toml:1:8: [train.update]: there is no optimizer 'muon'; there are 'first', 'second'");
+  EXPECT_EQ(mistakes("type = \"secund\""), "p.toml:1:8: [train.update]: unknown optimizer 'secund'; nearest is 'second'");
+  EXPECT_EQ(mistakes("type = \"muon\""), "p.toml:1:8: [train.update]: unknown optimizer 'muon'; there are 'first', 'second'");
 }
 
 TEST_F(OptimizerTable, ValuesAreCheckedWithTheirPlace) {
@@ -162,8 +162,7 @@ TEST_F(OptimizerTable, TablesOfAListMayNameOptimizersOfTheirOwn) {
 }
 
 TEST_F(OptimizerTable, MistakesInSuchTablesHaveTheirPlace) {
-  EXPECT_EQ(mistakes("parts = [{ type = \"secund\" }]"),
-            "p.toml:1:19: 'parts': there is no optimizer 'secund'; nearest is 'second'");
+  EXPECT_EQ(mistakes("parts = [{ type = \"secund\" }]"), "p.toml:1:19: 'parts': unknown optimizer 'secund'; nearest is 'second'");
   EXPECT_EQ(mistakes("parts = [{ type = \"second\", momentum = 0.5 }]"),
             "p.toml:1:29: 'parts': 'momentum' belongs to optimizer 'first'; this is 'second'");
   EXPECT_EQ(mistakes("parts = [{ type = \"second\", beta1 = 2 }]"),

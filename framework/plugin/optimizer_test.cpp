@@ -305,7 +305,7 @@ TEST(Optimizer, ADescriptionThatDoesNotFitTheKernelIsRefused) {
     optimizer_type<WrongCount>();
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "optimizer 'wrong' describes 1 states, and its kernel has 2");
+    EXPECT_STREQ(error.what(), "optimizer 'wrong' describes 1 states, but its kernel has 2");
   }
 }
 

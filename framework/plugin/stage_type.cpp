@@ -74,7 +74,7 @@ const StepContext& AnyContext::step() const {
 void StageTypeAccess::check_image(const StageAttributes& attributes, const ImageShape& image) {
   if (image.is_plain() || attributes.traits_.any_image) return;
   fail(ErrorKind::usage,
-       "stage type '{}' takes 8-bit images of one frame, and these are {}: put a stage before it that makes such",
+       "stage type '{}' takes 8-bit images of one frame, but these are {}: put a stage before it that makes such images",
        attributes.name_, to_string(image));
 }
 

@@ -16,8 +16,8 @@ namespace millrace {
 namespace {
 
 std::string refused(const std::filesystem::path& path, const std::string& found, const std::string& mend) {
-  return fmt::format("'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins all the same",
-                     path.string(), found, mend);
+  return fmt::format("'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins anyway", path.string(),
+                     found, mend);
 }
 
 std::filesystem::path real_path(const std::filesystem::path& path) {

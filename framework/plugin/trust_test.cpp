@@ -18,8 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kMessage =
-    "'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins all the same";
+constexpr const char* kMessage = "'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins anyway";
 
 constexpr const char* kNotHere = "this container has no such user";
 

@@ -36,7 +36,7 @@ void Audience::open_log(const GraphPlan& stepping_graph) {
   log_ = std::make_unique<RunLog>(
       RunLog::Options{.log_every = static_cast<std::uint64_t>(run.log_every),
                       .stepping_graph = stepping_graph.name,
-                      .tells_steps = trains(stepping_graph),
+                      .reports_steps = trains(stepping_graph),
                       .steps_are_reported = has_reports(stepping_graph),
                       .rate_factor = options_.hooks.rate_factor,
                       .skips = run.on_nan == "skip" && !options_.resume.replays,
@@ -62,7 +62,7 @@ void Audience::listen() {
       *options_.group, ReportReceiver::Take{[this](int rank, std::uint64_t pass, const RunServices::StepReport& report) {
                                               log_->report(rank, pass, report);
                                             },
-                                            [this](BadSampleEvent event) { log_->found().bad_samples.add(std::move(event)); },
+                                            [this](BadSampleEvent event) { log_->findings().bad_samples.add(std::move(event)); },
                                             [this](const std::set<int>& ranks, const std::string& text) {
                                               if (!warnings().contains(text))
                                                 warn(fmt::format("{}: {}", ranks_text(ranks), text));
@@ -92,7 +92,7 @@ void Audience::share_last(const std::vector<DeviceTelemetry>& devices) {
 }
 
 void Audience::end(RunEnd event) {
-  event.bad_samples = log_->found().bad_samples.count();
+  event.bad_samples = log_->findings().bad_samples.count();
   observers_.end(std::move(event), [this](const std::string& observer) {
     if (options_.hooks.activity) options_.hooks.activity->set("observer " + observer, true);
   });

@@ -57,7 +57,7 @@ class Audience {
   const RunOptions& options_;
   // In this order, since observers may send requests and events until destroyed.
   std::unique_ptr<Reporter> reporter_;  // on ranks other than 0
-  Requests requests_{[this](ObserverEvent event) { observers_.tell(std::move(event)); }};
+  Requests requests_{[this](ObserverEvent event) { observers_.send(std::move(event)); }};
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;

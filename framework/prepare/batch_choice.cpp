@@ -42,7 +42,7 @@ std::uint64_t BatchChoice::most_samples() const {
 
 void BatchChoice::keep(std::uint32_t size) {
   try {
-    if (!fits(size)) fail(ErrorKind::usage, "the run began with {}, and now it does not fit: {}", size, lack_);
+    if (!fits(size)) fail(ErrorKind::usage, "the run began with {}, which no longer fits: {}", size, lack_);
   } catch (Error& error) {
     throw error.in(place(builds_));
   }
@@ -55,7 +55,7 @@ void BatchChoice::choose(std::uint32_t least) {
         largest_batch(least, static_cast<std::uint32_t>(most_samples()), [this](std::uint32_t size) { return fits(size); });
     const std::uint32_t all = agreed(mine);
     if (all != mine) {
-      if (!fits(all)) fail(ErrorKind::usage, "what other processes hold does not fit: {}", lack_);
+      if (!fits(all)) fail(ErrorKind::usage, "the batch of other processes does not fit here: {}", lack_);
       lack_ = "another process has no memory for more";
     }
     set(all);

@@ -25,9 +25,8 @@ int parse_number(std::string_view digits, std::string_view whole) {
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (code != std::errc() || end != digits.data() + digits.size() || number < 0) {
     fail(ErrorKind::usage,
-         "devices = \"{}\": '{}' is no device number; write \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\" or the beginning of a "
-         "UUID, "
-         "\"cuda:GPU-8f6d\"",
+         "devices = \"{}\": '{}' is not a device number; write \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\" or the beginning of a "
+         "UUID, \"cuda:GPU-8f6d\"",
          whole, digits);
   }
   return number;
@@ -55,7 +54,7 @@ const DeviceInfo& find_index(int index, const std::vector<DeviceInfo>& present, 
   const auto found = std::find_if(present.begin(), present.end(), [&](const DeviceInfo& info) { return info.index == index; });
   if (found != present.end()) return *found;
   const DeviceInfo& first = present.front();
-  fail(ErrorKind::usage, "devices = \"{}\": there is no {}:{}; this machine has {} of them, numbered from {}", text,
+  fail(ErrorKind::usage, "devices = \"{}\": {}:{} does not exist; this machine has {} of them, numbered from {}", text,
        first.backend, index, present.size(), first.index);
 }
 
@@ -122,8 +121,8 @@ std::shared_ptr<Backend> backend_of_gpus(std::string_view text, const Registry& 
              ? fmt::format("no plugin with a backend for GPUs was found{}{}", kHowToGetCuda, skipped_clause(registry, "cuda"))
              : fmt::format("{}", fmt::join(why_not, "; ")));
   }
-  fail(ErrorKind::usage, "devices = \"{}\": a run takes the devices of one backend, and there are {}; write one of these names",
-       text, fmt::join(names, " and "));
+  fail(ErrorKind::usage, "devices = \"{}\": a run uses devices of one backend, and there are {}; write one of these names", text,
+       fmt::join(names, " and "));
 }
 
 // Equal for processes of one machine or container.
@@ -138,7 +137,7 @@ std::string host_identity() {
 }
 
 // Equal for processes of one machine that see the same devices. Under Slurm, tasks in separate control groups each number their
-// devices from 0, so the environment variables cannot tell them apart.
+// devices from 0, so the environment variables cannot distinguish them.
 std::string devices_identity(const std::vector<DeviceInfo>& present) {
   std::string identity;
   for (const char* variable : {"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"}) {
@@ -161,7 +160,7 @@ Part part_of(std::size_t replicas, std::size_t place, std::size_t processes) {
 void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
   if (replicas >= processes) return;
   fail(ErrorKind::usage,
-       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
+       "devices = \"{0}\" makes {1} replica{2}, but there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
        replicas, replicas == 1 ? "" : "s", processes);
 }
 
@@ -314,10 +313,10 @@ void warn_of_turns(std::string_view text, const DeviceRequest& request, const st
   const std::size_t cores = available_cores().size();
   const bool are_copies = request.backend == kHostBackend && indices.size() > kMany * cores;
   if (!are_copies || !warn) return;
-  warn(fmt::format(
-      "devices = \"{}\" makes {} replicas for {} core{}: they take turns, which takes memory and makes nothing faster; "
-      "\"cpu\" uses all cores",
-      text, indices.size(), cores, cores == 1 ? "" : "s"));
+  warn(
+      fmt::format("devices = \"{}\" makes {} replicas for {} core{}: they take turns, which costs memory without a gain; \"cpu\" "
+                  "uses all cores",
+                  text, indices.size(), cores, cores == 1 ? "" : "s"));
 }
 
 }  // namespace

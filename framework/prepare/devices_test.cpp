@@ -74,7 +74,7 @@ TEST_F(DevicesOf, AMachineAreChosenByNumberByTheBeginningOfAUuidOrAll) {
 }
 
 TEST_F(DevicesOf, AMachineThatAreNotThereAreNamed) {
-  EXPECT_EQ(refusal("cuda:2"), "devices = \"cuda:2\": there is no cuda:2; this machine has 3 of them, numbered from 0");
+  EXPECT_EQ(refusal("cuda:2"), "devices = \"cuda:2\": cuda:2 does not exist; this machine has 3 of them, numbered from 0");
   EXPECT_EQ(refusal("cuda:GPU-7"),
             "devices = \"cuda:GPU-7\": no device of backend 'cuda' has a UUID that begins with 'GPU-7'; "
             "there are cuda:0 GPU-8f6d11, cuda:1 GPU-8f6d22, cuda:3 GPU-ab0333");
@@ -188,8 +188,7 @@ TEST(OpenDevices, AllAndGpuMeanEveryGpuAndNumbersMeanSome) {
   EXPECT_EQ(kind_of_refusal("2", registry, what), ErrorKind::usage);
   add_backend(registry, "sycl");
   EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::usage);
-  EXPECT_EQ(what,
-            "devices = \"all\": a run takes the devices of one backend, and there are rocm and sycl; write one of these names");
+  EXPECT_EQ(what, "devices = \"all\": a run uses devices of one backend, and there are rocm and sycl; write one of these names");
 }
 
 TEST(OpenDevices, SaysHowToGetABackendThatWasNotBuilt) {

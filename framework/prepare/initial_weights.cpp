@@ -104,51 +104,37 @@ std::vector<std::byte> bytes_of_file(const std::string& path) {
 }  // namespace
 
 WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, const WeightsOptions& options) {
-  const NetworkParams& said = pipeline.network_params;
+  const NetworkParams& params = pipeline.network_params;
   const bool given = !options.file.empty();
   if (given && !(trains(main) && options.begins)) {
     WeightsSource whole;
     whole.file = options.file;
     return whole;
   }
-  if (!given && !options.begins && trains(main) && !said.weights.file.empty()) {
+  if (!given && !options.begins && trains(main) && !params.weights.file.empty()) {
     fail(ErrorKind::usage,
-         "{}: --from begins with a later step, and [network] weights = \"{}\" are for the first one: name the run's weights, "
+         "{}: --from begins with a later step, and [network] weights = \"{}\" are for the first one: name the run's weights with "
          "--weights FILE",
-         pipeline.place_of("network.weights"), said.weights.file);
+         pipeline.place_of("network.weights"), params.weights.file);
   }
-  WeightsSource from{.file = given ? options.file : said.weights.file,
-                     .fresh = said.fresh,
-                     .rename = said.rename,
-                     .sha256 = given ? "" : said.sha256,
-                     .inside = said.weights.inside,
+  WeightsSource from{.file = given ? options.file : params.weights.file,
+                     .fresh = params.fresh,
+                     .rename = params.rename,
+                     .sha256 = given ? "" : params.sha256,
+                     .inside = params.weights.inside,
                      .other_classes = pipeline.classes_follow_data && !pipeline.network_table.find("new") && trains(main)};
   if (options.is_profile) return from;
-  if (from.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
-    fail(ErrorKind::usage,
-         "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE",
-         pipeline.place_of(said.fresh.empty() ? "network.rename" : "network.new"), said.fresh.empty() ? "rename" : "new");
+  if (from.file.empty() && !(params.fresh.empty() && params.rename.empty())) {
+    fail(ErrorKind::usage, "{}: [network] has '{}' but no weights: set weights = \"FILE\" in it, or pass --weights FILE",
+         pipeline.place_of(params.fresh.empty() ? "network.rename" : "network.new"), params.fresh.empty() ? "rename" : "new");
   }
-  if (!trains(main) && !said.fresh.empty()) {
+  if (!trains(main) && !params.fresh.empty()) {
     fail(ErrorKind::usage,
-         "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: name the weights of a run that has "
-         "trained them, --weights FILE",
-         pipeline.place_of("network.new"), main.name, fmt::join(said.fresh, "\", \""));
+         "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: pass the weights of a run that "
+         "trained them with --weights FILE",
+         pipeline.place_of("network.new"), main.name, fmt::join(params.fresh, "\", \""));
   }
   return from;
-}
-
-std::string warning_of_frozen(const Pipeline& pipeline) {
-  const std::vector<Parameter>& all = pipeline.network->parameters;
-  const auto stays_random = [&](const Parameter& p) {
-    return begins_random(p) && covers_any(pipeline.network_params.freeze, p.name);
-  };
-  const auto random = std::ranges::find_if(all, stays_random);
-  if (random == all.end()) return {};
-  return fmt::format(
-      "{}: freeze: '{}' begins with random values and is never trained, as there are no weights to take: name them, weights = "
-      "\"FILE\" in [network] or --weights FILE",
-      pipeline.place_of("network.freeze"), random->name);
 }
 
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
@@ -193,8 +179,7 @@ void write_initial_values(InitialWeights& weights, const Pipeline& pipeline, con
   const std::vector<Parameter>& parameters = pipeline.network->parameters;
   const bool is_new = weights.from.file.empty() && !main.trains();
   if (!parameters.empty() && has_predictions(main.plan()) && is_new && !options.is_profile) {
-    fail(ErrorKind::usage,
-         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
+    fail(ErrorKind::usage, "{}: [{}] makes predictions, but the network is not trained: pass its weights with --weights FILE",
          to_string(main.plan().at), main.plan().name);
   }
   const auto seed = static_cast<std::uint64_t>(pipeline.run.seed);
@@ -232,7 +217,7 @@ std::unique_ptr<ScratchFolder> send_weights_where_missing(std::string& path, Gro
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   if (!file.flush())
-    fail(ErrorKind::storage, "the weights that another rank sends cannot be kept in '{}': {}", path, std::strerror(errno));
+    fail(ErrorKind::storage, "weights sent by another rank cannot be stored in '{}': {}", path, std::strerror(errno));
   return copy;
 }
 

@@ -35,9 +35,6 @@ struct WeightsOptions {
 // the options contradict each other. REQUIRES: the pipeline has a network.
 WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, const WeightsOptions& options);
 
-// Warning for a random and frozen parameter if all parameters are initialised; else "".
-std::string warning_of_frozen(const Pipeline& pipeline);
-
 // Fetches a remote file, and reads it. `doing` and `announce`: as for local_weights(). Throws as local_weights() and
 // load_weights(), with the file's name.
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,

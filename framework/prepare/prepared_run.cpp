@@ -13,7 +13,6 @@
 #include "config/named_weights.h"
 #include "millrace/error.h"
 #include "millrace/util/host_cores.h"
-#include "prepare/batch_choice.h"
 #include "prepare/load_choice.h"
 #include "stages/class_weights.h"
 #include "weight_files/weights.h"
@@ -23,9 +22,9 @@ namespace {
 
 // Replaces the file's weights by --weights.
 void set_weights(Value& network, const std::string& file) {
-  Value* const said = network.find("weights");
-  if (said != nullptr && said->kind() == Value::Kind::table) {
-    said->set("file", Value(file));
+  Value* const setting = network.find("weights");
+  if (setting != nullptr && setting->kind() == Value::Kind::table) {
+    setting->set("file", Value(file));
   } else {
     network.set("weights", Value(file));
   }
@@ -39,7 +38,7 @@ void keep_weights_of(const ResumePoint& from, Value& network) {
   const Value* const begun = then ? then->find("network") : nullptr;
   for (const char* key : kKeysOfWeights) {
     network.erase(key);
-    if (const Value* const said = begun != nullptr ? begun->find(key) : nullptr) network.set(key, *said);
+    if (const Value* const setting = begun != nullptr ? begun->find(key) : nullptr) network.set(key, *setting);
   }
 }
 
@@ -125,9 +124,9 @@ Value PreparedRun::resolved() const {
     resolved.find("run")->set("load", Value(std::move(load)));
   }
   if (resolved.find("run") == nullptr) resolved.set("run", Value());
-  Value& said = *resolved.find("run");
-  said.set("name", Value(pipeline.run.name));
-  if (!options.devices.empty()) said.set("devices", Value(options.devices));
+  Value& setting = *resolved.find("run");
+  setting.set("name", Value(pipeline.run.name));
+  if (!options.devices.empty()) setting.set("devices", Value(options.devices));
   if (!pipeline.network) return resolved;
   const std::string asked = without_secrets(options.weights);
   if (resume_point) {
@@ -199,7 +198,7 @@ std::vector<MemoryItem> PreparedRun::memory_with(const Replicas& candidates) con
   return memory_budget(needs);
 }
 
-void telling_others(PreparedRun& run, const std::function<void()>& work) {
+void leave_on_error(PreparedRun& run, const std::function<void()>& work) {
   try {
     work();
   } catch (...) {
@@ -212,12 +211,6 @@ void telling_others(PreparedRun& run, const std::function<void()>& work) {
 void leave_together(PreparedRun& run) {
   if (run.options.group != nullptr) run.options.group->barrier(Group::kRun);
   run.leave(nullptr);
-}
-
-void warn_of_memory(PreparedRun& run) {
-  if (BatchChoice::is_open(run.builds)) return;  // an automatic size fits
-  std::string text = warning_of_memory(run.memory(), run.host_memory(), !run.pipeline.run.memory.empty());
-  if (!text.empty()) run.audience.warn(std::move(text));
 }
 
 void require_memory_of(const PreparedRun& run) {
@@ -241,6 +234,14 @@ void PreparedRun::open_graphs() {
     build.open_stages();
     graphs.push_back(std::make_unique<Graph>(build.plan(), build.stages(), graph_options(g), *workers));
   }
+}
+
+const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build) {
+  if (!run.resume_point || build.data().source == nullptr) return nullptr;
+  const auto& data = run.resume_point->checkpoint.state.data;
+  const auto known = data.find(name_of_source(build));
+  if (known == data.end() || known->second.listing_hash != build.data().listing_hash) return nullptr;
+  return known->second.contents.samples.empty() ? nullptr : &known->second.contents;
 }
 
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run) {

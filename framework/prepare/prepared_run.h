@@ -30,7 +30,7 @@
 
 namespace millrace {
 
-// Made by prepare(), which sets its fields in order. Later fields may refer to earlier ones.
+// Made by prepare() (run/prepare.h), which sets its fields in order. Later fields may refer to earlier ones.
 struct PreparedRun {
   PreparedRun(const Pipeline& checked, const Registry& plugins, RunOptions asked);
   ~PreparedRun();  // leaves the group, so that other processes do not wait for this one
@@ -47,9 +47,10 @@ struct PreparedRun {
   InitialWeights weights;
   ReplicaSet replicas;
   Builds builds;
-  std::optional<InferenceRecipe> recipe;  // for the weights that this run saves; precision and batch as in the file
-  std::optional<ImageSummary> images;     // summary of the training images, likewise; set when the run begins
-  std::string network_text;               // the network's file with its base files
+  std::optional<InferenceRecipe> recipe;         // for the weights that this run saves; precision and batch as in the file
+  std::optional<InferenceRecipe> stored_recipe;  // that of the initial weights, if it is compared with `recipe`
+  std::optional<ImageSummary> images;            // summary of the training images, likewise; set when the run begins
+  std::string network_text;                      // the network's file with its base files
   // Hashes of each source's samples ("train.read"), as far as rank 0 read them.
   std::map<std::string, SavedState::Contents> contents;
   CountedWeights class_weights;  // GraphBuild::set_class_weights()
@@ -84,20 +85,15 @@ struct PreparedRun {
   GraphOptions graph_options(std::size_t graph) const;
 };
 
-// Finds mistakes before expensive work. Opens sources (which list their samples). Reads no samples except: a few images
-// (stages/label_values.h, stages/seen_images.h), once the memory plan is known; a few files of equal size (stages/same_files.h);
-// a few of each source, compared over ranks and with a checkpoint (stages/contents.h); and all of them with compare_data, or if
-// a loss needs numbers computed from the data (stages/class_weights.h). `pipeline` and `registry` outlive the result. Throws
-// Error.
-std::unique_ptr<PreparedRun> prepare(const Pipeline& pipeline, const Registry& registry, RunOptions options);
-
 // Runs `work` on the result of prepare(). Reports its exception to other processes.
-void telling_others(PreparedRun& run, const std::function<void()>& work);
+void leave_on_error(PreparedRun& run, const std::function<void()>& work);
 void leave_together(PreparedRun& run);  // in good order, when all processes have called this
 
-void warn_of_memory(PreparedRun& run);  // if the plan exceeds the limit
 // Throws Error(usage) if the plan needs several times the available memory or, with keeps_to_memory, more than the limit.
 void require_memory_of(const PreparedRun& run);
+
+// The checkpoint's hashes of a source's samples; null if there are none, or the source's listing changed.
+const SavedState::Contents* contents_then(const PreparedRun& run, const GraphBuild& build);
 
 // Metadata of files of weights that the run writes.
 std::map<std::string, std::string> weights_metadata(const PreparedRun& run);

@@ -7,7 +7,6 @@
 
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
-#include "prepare/batch_statistics.h"
 #include "weight_files/weights.h"
 
 namespace millrace {
@@ -101,7 +100,7 @@ Precision common_precision(Precision mine, Group* group) {
 
 }  // namespace
 
-ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
+ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const RequestedDevices& asked,
                          const std::function<void(std::string_view message)>& warn) {
   const bool by_option = !asked.devices.empty();
   const std::string& text = by_option ? asked.devices : pipeline.run.devices;
@@ -118,22 +117,6 @@ ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, con
   }
   const Precision precision = common_precision(choose_precision(pipeline.run.precision, devices), asked.group);
   return {std::move(devices), precision, pipeline.run.load, asked.group};
-}
-
-void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds) {
-  for (const auto& build : builds) {
-    const BatchSpec& batch = build->data().batch;
-    if (!build->trains() || batch.size == 0) continue;
-    TrainedBatches batches{.graph = build->plan().name, .size = batch.size, .replicas = replicas.all()};
-    batches.load = replicas.load();
-    if (batch.last == BatchSpec::Last::keep)
-      batches.last = static_cast<std::uint32_t>(build->data().samples_per_epoch % batch.size);
-    try {
-      require_variance(*pipeline.network, replicas.request(), batches);
-    } catch (Error& error) {
-      throw error.in(place_of(*build->data().batcher, build->plan()));
-    }
-  }
 }
 
 }  // namespace millrace

@@ -69,14 +69,11 @@ class ReplicaSet {
 };
 
 // `devices`: replaces run.devices unless "". Errors have the position of the request.
-struct DevicesAsked {
+struct RequestedDevices {
   std::string devices;
   Group* group = nullptr;
 };
-ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const DevicesAsked& asked,
+ReplicaSet open_replicas(const Pipeline& pipeline, const Registry& registry, const RequestedDevices& asked,
                          const std::function<void(std::string_view message)>& warn);
-
-// Throws Error(usage) if a training batch, or its last part, leaves a replica too few samples for statistics.
-void check_batches(const Pipeline& pipeline, const ReplicaSet& replicas, const Builds& builds);
 
 }  // namespace millrace

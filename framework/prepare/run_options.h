@@ -68,7 +68,7 @@ struct RunOptions {
   bool only_steps = false;       // in the main graph: GraphOptions::keeps_batches; for profiling
   bool keeps_to_memory = false;  // refuses a run whose plan exceeds the host's memory, instead of warning
   double report_patience = 10;   // seconds to wait for stages' reports of finished steps
-  std::chrono::milliseconds look_period{50};  // interval at which the run's thread checks its graphs
+  std::chrono::milliseconds check_period{50};  // interval at which the run's thread checks its graphs
   Group* group = nullptr;                     // the processes of this run; null: only this one
   RunFolders folders;
   ResumeWishes resume;

@@ -136,8 +136,8 @@ std::string difference(const PreparedRun& run, const RunRecord& mine, const std:
   });
   std::string text;
   for (const Difference& each : found) {
-    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
-    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, said(each.then), said(each.now), rank);
+    const auto value_text = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
+    text += fmt::format("\n  {} is {} on rank 0, {} on rank {}", each.key, value_text(each.then), value_text(each.now), rank);
   }
   return text + differences_of_contents(run, theirs.checkpoint.state.data, rank);
 }
@@ -189,7 +189,7 @@ void require_same_run(PreparedRun& run, Group& group) {
   // They do not affect results.
   std::erase_if(devices, [](const auto& each) { return each.first.find("threads") != std::string::npos; });
   if (const std::string other = difference_of_versions(devices, group); !other.empty()) {
-    run.audience.warn_once("devices of ranks compute with different versions, so that bits depend on which rank has a replica:" +
+    run.audience.warn_once("devices of ranks compute with different versions, so bits depend on which rank has a replica:" +
                            other);
   }
 }

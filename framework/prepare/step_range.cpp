@@ -9,7 +9,7 @@
 
 namespace millrace {
 
-StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const StepsAsked& asked) {
+StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const RequestedSteps& asked) {
   const std::uint64_t epoch = asked.from.epoch, step = asked.step_with_other_batches.value_or(asked.from.step);
   const double epochs = !asked.is_named || main.trains ? pipeline.run.epochs : static_cast<double>(epoch + 1);
   StepRange range;

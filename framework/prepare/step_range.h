@@ -26,7 +26,7 @@ struct MainGraphSteps {
   std::uint64_t an_epoch = 1;
 };
 
-struct StepsAsked {
+struct RequestedSteps {
   StartingPoint from = {};
   bool is_resumed = false;
   // For a resumed run with another batch size: the step of its epoch, in current batches.
@@ -36,6 +36,6 @@ struct StepsAsked {
 };
 
 // Throws Error(usage) if the run cannot begin there. A resumed run may have nothing left to do.
-StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const StepsAsked& asked);
+StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const RequestedSteps& asked);
 
 }  // namespace millrace

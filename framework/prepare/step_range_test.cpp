@@ -16,7 +16,7 @@ Pipeline pipeline_of(double epochs, std::uint64_t max_steps = 0) {
   return pipeline;
 }
 
-std::string range_text(const Pipeline& pipeline, const StepsAsked& asked, bool trains = true) {
+std::string range_text(const Pipeline& pipeline, const RequestedSteps& asked, bool trains = true) {
   try {
     const StepRange range = choose_steps(pipeline, {"train", trains, kAnEpoch}, asked);
     return std::to_string(range.first) + ".." + std::to_string(range.end) + " of " + std::to_string(range.total);
@@ -25,7 +25,7 @@ std::string range_text(const Pipeline& pipeline, const StepsAsked& asked, bool t
   }
 }
 
-bool refuses(const Pipeline& pipeline, const StepsAsked& asked) {
+bool refuses(const Pipeline& pipeline, const RequestedSteps& asked) {
   return range_text(pipeline, asked).find("cannot begin with") != std::string::npos;
 }
 

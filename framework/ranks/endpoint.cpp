@@ -108,13 +108,13 @@ std::vector<Endpoint> resolve(const std::string& text, std::string& why) {
   const char* const end = text.data() + text.size();
   if (colon == std::string::npos || colon == 0 || std::from_chars(text.data() + colon + 1, end, port).ptr != end || port < 1 ||
       port > 65'535) {
-    fail(ErrorKind::usage, "'{}' is no address: write it as node-1:29500", text);
+    fail(ErrorKind::usage, "'{}' is not an address: write it as node-1:29500", text);
   }
   std::string host = text.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
     host = host.substr(1, host.size() - 2);
   } else if (host.find(':') != std::string::npos) {
-    fail(ErrorKind::usage, "'{}' is no address: write version 6 with its port as [fd00::1]:29500", text);
+    fail(ErrorKind::usage, "'{}' is not an address: write version 6 with its port as [fd00::1]:29500", text);
   }
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
@@ -187,7 +187,7 @@ Socket listen_at(const std::string& address, int port) {
   if (at.address.ss_family == AF_INET6) set(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   set(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&at.address), at.length) != 0 || ::listen(socket.get(), 4096) != 0) {
-    fail(errno == EADDRINUSE ? ErrorKind::usage : ErrorKind::run, "port {} of this host cannot be listened at: {}", port,
+    fail(errno == EADDRINUSE ? ErrorKind::usage : ErrorKind::run, "cannot listen on port {} of this host: {}", port,
          std::strerror(errno));
   }
   return socket;

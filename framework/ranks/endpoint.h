@@ -43,8 +43,8 @@ std::string host_name();  // this host's name
 std::vector<Endpoint> resolve(const std::string& text, std::string& why);
 Endpoint numeric_endpoint(const std::string& host, int port);  // length 0 if `host` is not an address
 
-// This host's addresses in the network `interface`: "eth0" or "10.1.0.0/16"; "": all except loopback, or loopback if there is no
-// other. Throws Error(usage) if there is none.
+// This host's addresses in the network `interface`: "eth0" or "10.1.0.0/16"; "": all except loopback, or loopback if it is alone.
+// Throws Error(usage) if there is none.
 std::vector<std::string> own_addresses(const std::string& interface);
 
 // Port 0: any. `address` "": all of this host's. Throws Error(run), or Error(usage) for a port in use.

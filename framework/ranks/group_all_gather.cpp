@@ -46,7 +46,7 @@ void GroupAllGather::finish(Round& round) {
     if (!bytes.empty()) std::memcpy(round.all.data() + before, bytes.data(), bytes.size());
   }
   if (round.all.size() * here_ != round.mine.size() * all_) {
-    fail(ErrorKind::usage, "the processes' replicas met with different figures: they run different networks");
+    fail(ErrorKind::usage, "the replicas of the processes exchanged different numbers of values: they run different networks");
   }
 }
 

@@ -108,14 +108,14 @@ std::vector<Reception::Guest> Reception::receive(std::chrono::milliseconds patie
     if (progress == Progress::waits && visitor.end < steady_clock::now()) progress = Progress::wrong;  // also ends slow ones
     if (progress == Progress::waits) stay.push_back(std::move(visitor));
     if (progress == Progress::done) guests.push_back(std::move(visitor.guest));
-    if (progress == Progress::wrong) turn_away(visitor);
+    if (progress == Progress::wrong) reject(visitor);
   }
   visitors_ = std::move(stay);
   if (waits[0].revents != 0) accept_new();
   return guests;
 }
 
-void Reception::turn_away(const Visitor& visitor) {
+void Reception::reject(const Visitor& visitor) {
   if (!visitor.challenged) return;
   ++wrong_keys_.connections;
   if (wrong_keys_.addresses.size() < WrongKeys::kNamed) wrong_keys_.addresses.insert(visitor.guest.address);

@@ -76,7 +76,7 @@ class Reception {
   void accept_new();
   Progress advance(Visitor& visitor);
   bool challenge(Visitor& visitor);
-  void turn_away(const Visitor& visitor);
+  void reject(const Visitor& visitor);
 
   const Socket listener_;
   const JobKey key_;

@@ -50,7 +50,7 @@ class Reader {
     int number = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error == std::errc() && end == value.data() + value.size() && number >= 0 && number <= kMaxRanks) return number;
-    fail(ErrorKind::usage, "{} = '{}' is no number of a process, which is 0 to {}", name, value, kMaxRanks);
+    fail(ErrorKind::usage, "{} = '{}' must be a rank from 0 to {}", name, value, kMaxRanks);
   }
   std::string address(const std::string& host, const std::string& port) const {
     const std::string name = text(host), number = text(port);
@@ -166,10 +166,10 @@ RankPlace placed(const Claim& claim, const std::string& master) {
 // Notice for a process that runs alone, though a launcher has started several.
 std::string notice_of(const Reader& read, const std::string& incomplete) {
   if (!incomplete.empty())
-    return fmt::format("{} does not say how many processes there are, so this one runs alone; or give --ranks N", incomplete);
+    return fmt::format("{} does not set the number of processes, so this one runs alone; otherwise give --ranks N", incomplete);
   const std::optional<int> tasks = read.number("SLURM_NTASKS");
   if (!tasks || *tasks < 2 || !read.text("SLURM_STEP_NUM_TASKS").empty()) return {};
-  return fmt::format("Slurm has given this job {} tasks, and this process runs alone: start it by srun to use all of them",
+  return fmt::format("Slurm has given this job {} tasks, but this process runs alone: start it with srun to use all of them",
                      *tasks);
 }
 
@@ -209,12 +209,12 @@ RankPlace find_rank(const RankOptions& options, const Environment& environment) 
     const bool is_shell = claim.is_complete() && *claim.ranks == 1;  // a shell in which a user starts ranks, such as srun --pty
     if (is_shell && given.is_complete() && *given.ranks > 1) continue;
     complete(claim, given);
-    if (!claim.is_complete()) fail(ErrorKind::usage, "{}: give --rank and --ranks, both of them", claim.text());
+    if (!claim.is_complete()) fail(ErrorKind::usage, "{}: give both --rank and --ranks", claim.text());
     chosen = std::move(claim);
   }
   if (!chosen && (given.rank || given.ranks)) {
     if (!given.is_complete())
-      fail(ErrorKind::usage, "--rank and --ranks belong together: which of how many processes this one is");
+      fail(ErrorKind::usage, "--rank and --ranks belong together: the number of this process, and how many run");
     chosen = given;
   }
   if (!chosen) {

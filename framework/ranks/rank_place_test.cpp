@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sbatch_without_srun",
              {{"SLURM_JOB_ID", "42"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}},
              {},
-             "0 of 1 @ , ; Slurm has given this job 4 tasks, and this process runs alone: start it by srun"},
+             "0 of 1 @ , ; Slurm has given this job 4 tasks, but this process runs alone: start it with srun"},
         Case{"a_requeued_job", kSlurm + Environment{{"SLURM_RESTART_COUNT", "2"}}, {}, "2 of 4 @ , 42.0.2"},
         Case{"torchrun", kTorchrun, {}, "5 of 8 @ node-0:29400, abc"},
         Case{"an_address_of_version_6", kTorchrun + Environment{{"MASTER_ADDR", "fd00::1"}}, {}, "5 of 8 @ [fd00::1]:29400"},
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"an_indexed_job_of_single_runs",
              kJobSet,
              {},
-             "0 of 1 @ , ; Kubernetes (JOB_COMPLETION_INDEX=3) does not say how many"},
+             "0 of 1 @ , ; Kubernetes (JOB_COMPLETION_INDEX=3) does not set the number of"},
         Case{"pmix_alone", {{"PMIX_RANK", "1"}}, {.ranks = "2", .master = "n:1"}, "1 of 2 @ n:1"},
         Case{"options", {}, {"1", "2", "10.0.0.1:4000"}, "1 of 2 @ 10.0.0.1:4000"},
         Case{"a_master_elsewhere", kTorchrun, {.master = "10.0.0.9"}, "5 of 8 @ 10.0.0.9:29500"},
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"a_half", {{"RANK", "1"}}, {}, "torchrun (RANK=1) is incomplete: WORLD_SIZE is not set"},
         Case{"half_an_option", {}, {.rank = "1"}, "--rank and --ranks belong together"},
         Case{"a_master_of_nobody", {}, {.master = "n"}, "--master belongs to --rank and --ranks"},
-        Case{"no_number", {{"RANK", "one"}, {"WORLD_SIZE", "2"}}, {}, "RANK = 'one' is no number of a process"},
+        Case{"no_number", {{"RANK", "one"}, {"WORLD_SIZE", "2"}}, {}, "RANK = 'one' must be a rank from 0 to"},
         Case{"a_rank_too_far", {{"RANK", "2"}, {"WORLD_SIZE", "2"}}, {}, "rank 2 is none of 2"}),
     [](const auto& each) { return std::string(each.param.name); });
 

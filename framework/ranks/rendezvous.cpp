@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr seconds kSaysEach{10}, kAttempt{5};
+constexpr seconds kReportInterval{10}, kAttempt{5};
 // How long ranks may take to connect to each other once all have come. A rank gives up connecting to a lower rank after
 // kReaching, and waiting for a higher one after kReached. Rank 0 ends last, since it only knows which ranks are not ready. If
 // two processes claim the same rank, the older one may have been cut off; that is known after about ten seconds.
@@ -62,8 +62,8 @@ MessageKind kind_of(ErrorKind kind) { return kind == ErrorKind::usage ? MessageK
 
 // Throws the error that rank 0 failed with.
 void require_no_error(const Message& message) {
-  if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (says rank 0)", message.text);
-  if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (says rank 0)", message.text);
+  if (message.kind == MessageKind::mistake) fail(ErrorKind::usage, "{} (reported by rank 0)", message.text);
+  if (message.kind == MessageKind::lost) fail(ErrorKind::peer, "{} (reported by rank 0)", message.text);
 }
 
 bool has_hung_up(const Socket& socket) {
@@ -110,15 +110,15 @@ class Waiting {
   bool is_over() const { return steady_clock::now() - began_ >= setting_.limit; }
   void report(const std::string& text) {
     if (steady_clock::now() < next_) return;
-    next_ += kSaysEach;
-    if (setting_.say) setting_.say(fmt::format("{}, {} s", text, waited()));
+    next_ += kReportInterval;
+    if (setting_.report) setting_.report(fmt::format("{}, {} s", text, waited()));
   }
   std::int64_t waited() const { return std::chrono::duration_cast<seconds>(steady_clock::now() - began_).count(); }
 
  private:
   const RendezvousSetting& setting_;
   const steady_clock::time_point began_ = steady_clock::now();
-  steady_clock::time_point next_ = began_ + kSaysEach;
+  steady_clock::time_point next_ = began_ + kReportInterval;
 };
 
 // The file in which rank 0 publishes its address. A restarted job uses another name, or rewrites it.
@@ -178,7 +178,8 @@ class AddressFile {
     ::stat(path_.parent_path().c_str(), &folder);
     const bool others_write = (file.st_mode & (S_IWGRP | S_IWOTH)) != 0;
     if (!others_write && (file.st_uid == 0 || file.st_uid == ::geteuid() || file.st_uid == folder.st_uid)) return {};
-    return fmt::format("user {} has written it (mode {:04o}), who is not trusted: remove it", file.st_uid, file.st_mode & 07777);
+    return fmt::format("it was written by user {} (mode {:04o}), who is not trusted: remove it", file.st_uid,
+                       file.st_mode & 07777);
   }
 
   std::filesystem::path path_;
@@ -213,7 +214,7 @@ class Rendezvous {
   // ---- Rank 0 ----
   void gather();
   void admit(Reception::Guest guest);
-  void forget_who_left();
+  void drop_closed_connections();
   void settle_duplicates();
   std::string duplicate_text(const Duplicate& each) const;
   std::vector<std::string> absent() const;
@@ -231,7 +232,7 @@ class Rendezvous {
   bool reach(Rank& other, const Introduction& mine, steady_clock::time_point end, std::string& why) const;
   void receive_higher(Reception& reception, steady_clock::time_point end);
   void require_master(milliseconds patience);
-  [[noreturn]] void tell_master(const std::string& lost);
+  [[noreturn]] void report_to_master(const std::string& lost);
 
   Introduction introduction(int to, std::uint32_t port) const;
   Socket listen(int port) const {
@@ -292,14 +293,14 @@ void Rendezvous::gather() {
     for (Reception::Guest& guest : reception.receive(milliseconds(100))) admit(std::move(guest));
     if (const std::string lost = setting_.lost ? setting_.lost() : ""; !lost.empty()) refuse_all(ErrorKind::peer, lost);
     wrong_keys_ = reception.wrong_keys();
-    forget_who_left();
+    drop_closed_connections();
     settle_duplicates();
     if (!absent().empty()) {
       waiting_.report(fmt::format("waiting for {} of {}{}", ranks_text(absent()), ranks_.size(), wrong_keys_text()));
     }
   }
   if (address_file_) address_file_->remove();
-  if (wrong_keys_.connections > 0 && setting_.say) setting_.say("all ranks have come" + wrong_keys_text());
+  if (wrong_keys_.connections > 0 && setting_.report) setting_.report("all ranks have come" + wrong_keys_text());
   bring_together();
 }
 
@@ -320,7 +321,7 @@ void Rendezvous::admit(Reception::Guest guest) {
   slot.socket = std::move(guest.socket);
 }
 
-void Rendezvous::forget_who_left() {
+void Rendezvous::drop_closed_connections() {
   for (Rank& each : ranks_) {
     if (each.socket && has_hung_up(each.socket)) each.socket = Socket();
   }
@@ -342,7 +343,7 @@ void Rendezvous::settle_duplicates() {
 
 std::string Rendezvous::duplicate_text(const Duplicate& each) const {
   const int rank = each.guest.introduction.rank;
-  return fmt::format("two processes say that they are rank {}: one on {}, one on {}", rank,
+  return fmt::format("two processes claim to be rank {}: one on {}, one on {}", rank,
                      ranks_[static_cast<std::size_t>(rank)].at.host, terminal_text(each.guest.introduction.host.data()));
 }
 
@@ -363,10 +364,10 @@ std::vector<std::string> Rendezvous::absent() const {
   return names;
 }
 
-// "; 3 connections from 10.0.0.7 did not know the job's key"
+// "; 3 connections from 10.0.0.7 lacked the job's key"
 std::string Rendezvous::wrong_keys_text() const {
   if (wrong_keys_.connections == 0) return {};
-  return fmt::format("; {} connection{} from {} did not know the job's key", wrong_keys_.connections,
+  return fmt::format("; {} connection{} from {} lacked the job's key", wrong_keys_.connections,
                      wrong_keys_.connections == 1 ? "" : "s", fmt::join(wrong_keys_.addresses, ", "));
 }
 
@@ -383,7 +384,7 @@ void Rendezvous::bring_together() {
     refuse_all(ErrorKind::peer, fmt::format("rank {} of {} on {} is lost: {}", rank, ranks_.size(), ranks_[rank].at.host, what));
   };
   for (std::size_t rank = 1; rank < ranks_.size(); ++rank) {
-    if (!send_message(ranks_[rank].socket, MessageKind::table, text)) lost(rank, "it went while ranks were connected");
+    if (!send_message(ranks_[rank].socket, MessageKind::table, text)) lost(rank, "it ended while ranks were being connected");
   }
   const auto end = steady_clock::now() + kMeeting;
   std::vector<bool> is_ready(ranks_.size(), false);
@@ -393,7 +394,7 @@ void Rendezvous::bring_together() {
     if (steady_clock::now() > end) lost(rank, "it did not connect to the other ranks");
     if (!is_readable(ranks_[rank].socket, milliseconds(2))) continue;
     const std::optional<Message> received = receive_message(ranks_[rank].socket, kAttempt);
-    if (!received) lost(rank, "it went while ranks were connected");
+    if (!received) lost(rank, "it ended while ranks were being connected");
     if (received->kind != MessageKind::ready) refuse_all(ErrorKind::peer, received->text);  // ranks that it cannot reach
     is_ready[rank] = true;
   }
@@ -417,10 +418,10 @@ void Rendezvous::join() {
   do {
     while (!find_master(mine)) {
       if (waiting_.is_over()) {
-        fail(ErrorKind::peer, "rank {} did not find rank 0 at {} within {} s: {}", place_.rank, master_text(), waiting_.waited(),
-             last_failure());
+        fail(ErrorKind::peer, "rank {} could not reach rank 0 at {} within {} s: {}", place_.rank, master_text(),
+             waiting_.waited(), last_failure());
       }
-      waiting_.report(fmt::format("rank {} looks for rank 0 at {}: {}", place_.rank, master_text(), last_failure()));
+      waiting_.report(fmt::format("rank {} tries to reach rank 0 at {}: {}", place_.rank, master_text(), last_failure()));
       ::usleep(200'000);
     }
     message = wait_for_table();
@@ -470,9 +471,9 @@ Message Rendezvous::wait_for_table() {
   const auto end = steady_clock::now() + setting_.limit + kAttempt;
   while (!is_readable(master, milliseconds(500))) {
     if (steady_clock::now() > end) {
-      fail(ErrorKind::peer, "rank 0 of {} is lost: it has said nothing for {} s", ranks_.size(), waiting_.waited());
+      fail(ErrorKind::peer, "rank 0 of {} is lost: it has been silent for {} s", ranks_.size(), waiting_.waited());
     }
-    waiting_.report(fmt::format("rank {} waits until rank 0 has found all of {} ranks", place_.rank, ranks_.size()));
+    waiting_.report(fmt::format("rank {} waits until all of {} ranks have reached rank 0", place_.rank, ranks_.size()));
   }
   const std::optional<Message> received = receive_message(master, kAttempt);
   if (!received) {
@@ -486,11 +487,11 @@ Message Rendezvous::wait_for_table() {
 // Its next message is not an error.
 void Rendezvous::require_master(milliseconds patience) {
   const std::optional<Message> received = receive_message(ranks_[0].socket, patience);
-  if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it went while ranks were connected", ranks_.size());
+  if (!received) fail(ErrorKind::peer, "rank 0 of {} is lost: it ended while ranks were being connected", ranks_.size());
   require_no_error(*received);
 }
 
-void Rendezvous::tell_master(const std::string& lost) {
+void Rendezvous::report_to_master(const std::string& lost) {
   send_message(ranks_[0].socket, MessageKind::lost, lost);
   fail(ErrorKind::peer, "{}", lost);
 }
@@ -502,8 +503,8 @@ void Rendezvous::connect_to_lower(const Introduction& mine, steady_clock::time_p
     to_it.to = rank;
     std::string why = "it has no address";
     if (reach(other, to_it, end, why)) continue;
-    tell_master(
-        fmt::format("rank {} does not reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
+    report_to_master(
+        fmt::format("rank {} cannot reach rank {} of {} on {}: {}", place_.rank, rank, ranks_.size(), other.at.host, why));
   }
 }
 
@@ -531,8 +532,8 @@ void Rendezvous::receive_higher(Reception& reception, steady_clock::time_point e
     const auto absent = missing();
     if (absent != ranks_.end() && is_readable(ranks_[0].socket, milliseconds(0))) require_master(kAttempt);
     if (absent == ranks_.end() || steady_clock::now() < end) continue;
-    tell_master(fmt::format("rank {} of {} on {} is lost: it has not connected to rank {} within {} s", absent - ranks_.begin(),
-                            ranks_.size(), absent->at.host, place_.rank, kReached.count()));
+    report_to_master(fmt::format("rank {} of {} on {} is lost: it has not connected to rank {} within {} s",
+                                 absent - ranks_.begin(), ranks_.size(), absent->at.host, place_.rank, kReached.count()));
   }
 }
 
@@ -545,14 +546,14 @@ void make_room_for(int ranks) {
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
   ::setrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= static_cast<rlim_t>(ranks) + kFewest) return;
-  fail(ErrorKind::usage, "{} ranks take as many open files of each, and the system allows {}: raise that (ulimit -Hn)", ranks,
+  fail(ErrorKind::usage, "{} ranks need as many open files each, but the system allows {}: raise the limit (ulimit -Hn)", ranks,
        limit.rlim_cur);
 }
 
 }  // namespace
 
 Connections connect_ranks(const RendezvousSetting& setting) {
-  if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 keeps strangers out");
+  if (!has_sha256()) fail(ErrorKind::usage, "several processes need a build with OpenSSL, whose SHA-256 authenticates ranks");
   make_room_for(setting.place.ranks);
   return Rendezvous(setting).connect();
 }

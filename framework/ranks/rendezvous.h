@@ -28,7 +28,7 @@ struct RendezvousSetting {
   // On rank 0, called repeatedly until all ranks have come: why one never will, such as "rank 1 was killed by signal 9". "" if
   // none is known to be lost.
   std::function<std::string()> lost = {};
-  std::function<void(const std::string& text)> say = {};  // "waiting for ranks 3 and 7 of 8, 40 s", every ten seconds
+  std::function<void(const std::string& text)> report = {};  // "waiting for ranks 3 and 7 of 8, 40 s", every ten seconds
 };
 
 // By rank. Sockets are -1 for this rank; owned by the caller.

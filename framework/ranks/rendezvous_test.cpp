@@ -47,7 +47,7 @@ class RendezvousTest : public testing::Test {
     RendezvousSetting setting{.place = {.rank = rank, .ranks = ranks, .master = fmt::format("127.0.0.1:{}", port_)}};
     setting.key = "a key";
     setting.limit = seconds(20);
-    setting.say = [this](const std::string& text) {
+    setting.report = [this](const std::string& text) {
       const std::lock_guard lock(mutex_);
       said_.push_back(text);
     };
@@ -138,7 +138,7 @@ TEST_F(RendezvousTest, WhoDoesNotKnowTheKeyStaysOutside) {
   EXPECT_TRUE(all[1]->error.ends_with(kOtherKey)) << all[1]->error;
   expect_connected({all[0], all[2]});
   const std::string last = said_.empty() ? "" : said_.back();
-  EXPECT_TRUE(last.starts_with("all ranks have come; ") && last.ends_with(" from 127.0.0.1 did not know the job's key")) << last;
+  EXPECT_TRUE(last.starts_with("all ranks have come; ") && last.ends_with(" from 127.0.0.1 lacked the job's key")) << last;
 }
 
 // Also if rank 0 gives up first, and refuses connections from then on.
@@ -150,7 +150,7 @@ TEST_F(RendezvousTest, WhoHasAnotherKeyIsToldSo) {
   start(first);
   start(other);
   const std::vector<Met*> all = wait();
-  EXPECT_NE(all[0]->error.find("did not know the job's key"), std::string::npos) << all[0]->error;
+  EXPECT_NE(all[0]->error.find("lacked the job's key"), std::string::npos) << all[0]->error;
   EXPECT_NE(all[1]->error.find(std::string(kOtherKey) + " ("), std::string::npos) << all[1]->error;
 }
 
@@ -196,7 +196,7 @@ TEST_F(RendezvousTest, AnAddressThatAnotherUserHasWrittenIsNotTrusted) {
   here.limit = seconds(1);
   start(std::move(here));
   const std::string error = wait().front()->error;
-  EXPECT_NE(error.find("user 12345 has written it (mode 0644), who is not trusted: remove it"), std::string::npos) << error;
+  EXPECT_NE(error.find("it was written by user 12345 (mode 0644), who is not trusted: remove it"), std::string::npos) << error;
 }
 
 TEST_F(RendezvousTest, NamesTheAbsent) {
@@ -208,7 +208,7 @@ TEST_F(RendezvousTest, NamesTheAbsent) {
   const std::vector<Met*> all = wait();
   EXPECT_EQ(all[0]->error, "ranks 1 and 3 of 4 did not come within 2 s");
   EXPECT_EQ(all[0]->kind, ErrorKind::peer);
-  EXPECT_EQ(all[1]->error, "ranks 1 and 3 of 4 did not come within 2 s (says rank 0)");
+  EXPECT_EQ(all[1]->error, "ranks 1 and 3 of 4 did not come within 2 s (reported by rank 0)");
 }
 
 TEST_F(RendezvousTest, ARankMayBeStartedAgainBeforeAllHaveCome) {
@@ -235,7 +235,7 @@ TEST_F(RendezvousTest, TwoThatSayThatTheyAreOneRankAreNamed) {
   std::this_thread::sleep_for(seconds(1));
   start(setting(2, 3));
   for (const Met* each : wait()) {
-    EXPECT_NE(each->error.find("two processes say that they are rank 1"), std::string::npos) << each->error;
+    EXPECT_NE(each->error.find("two processes claim to be rank 1"), std::string::npos) << each->error;
   }
 }
 
@@ -299,7 +299,7 @@ TEST_P(AFrozenRank, IsNamedAndNobodyElseIs) {
   for (const Met* each : wait()) {
     EXPECT_EQ(each->kind, ErrorKind::peer);
     const bool is_named = each->error.starts_with(fmt::format("rank {} of 4 on ", lost)) ||
-                          each->error.find(fmt::format("does not reach rank {} of 4", lost)) < 20;
+                          each->error.find(fmt::format("cannot reach rank {} of 4", lost)) < 20;
     EXPECT_TRUE(is_named) << each->error;
   }
 }

@@ -125,15 +125,15 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
   Peer& peer = *peers_[static_cast<std::size_t>(from)];
   Lock lock(mutex_);
   auto& messages = peer.messages[channel];
-  auto waited = setting_.say_each;
+  auto waited = setting_.report_interval;
   const auto began = std::chrono::steady_clock::now();
   while (!lost_ && !peer.ended && messages.empty()) {
-    if (channel != kRun || !setting_.say) {
+    if (channel != kRun || !setting_.report) {
       lock.wait(arrived_);
     } else if (!lock.wait_until(arrived_, began + waited)) {
-      const std::string text = waiting_text(peer, std::exchange(waited, waited + setting_.say_each));
+      const std::string text = waiting_text(peer, std::exchange(waited, waited + setting_.report_interval));
       lock.unlock();
-      setting_.say(text);
+      setting_.report(text);
       lock.lock();
     }
   }
@@ -148,7 +148,7 @@ void SocketGroup::leave(const Error* why) noexcept {
   std::string text;  // empty: in good order
   {
     const Lock lock(mutex_);
-    if (std::exchange(left_, true)) return;
+    if (std::exchange(has_left_, true)) return;
     if (why != nullptr) {
       if (lost_) channel = kLost;  // this process ends because of another one, which all should name
       text = as_text(lost_ ? *lost_ : *why);
@@ -180,8 +180,8 @@ void SocketGroup::write_now(Peer& peer, std::span<const std::byte> bytes) {
   }
 }
 
-// Never waits for the peer, since the others would consider this process silent. If there is no room now, or another message is
-// being sent, the peer receives a sign as soon as it reads.
+// Never waits for the peer, since the others would consider this process silent. If the peer's buffer is full, or another message
+// is being sent, the peer receives a sign as soon as it reads.
 bool SocketGroup::show_life(Peer& peer, const std::string& doing) {
   pollfd ready{peer.socket, POLLOUT, 0};
   if (::poll(&ready, 1, 0) < 1 || !peer.sending.try_lock()) return false;
@@ -239,7 +239,7 @@ void SocketGroup::listen(Peer& peer) {
       if (has_room && !read(peer, message.data() + got, until - got)) return;
     }
     if (!has_room || !make_room(header.bytes, message)) {
-      return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
+      return lose(peer, fmt::format("it announces a message of {} bytes, which is too large", header.bytes));
     }
     const std::string_view text(reinterpret_cast<const char*>(message.data()), message.size());
     if (header.channel == kAlive) {
@@ -288,7 +288,7 @@ void SocketGroup::end_with(Peer& peer, const Error& why) {
 void SocketGroup::lose_other(Peer& by, const Error& why) {
   const Lock lock(mutex_);
   if (!lost_ && !by.ended) {
-    lost_ = Error(why.kind(), fmt::format("{} (says rank {})", why.what(), by.rank));
+    lost_ = Error(why.kind(), fmt::format("{} (reported by rank {})", why.what(), by.rank));
   }
   arrived_.notify_all();
 }
@@ -300,32 +300,33 @@ std::string SocketGroup::name_of(const Peer& peer) const {
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::lost_text(const Peer& peer, const std::string& why) const {
-  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; what it did last: ", peer.doing);
+  return fmt::format("{} is lost: {}{}{}", name_of(peer), why, peer.doing.empty() ? "" : "; its last activity: ", peer.doing);
 }
 
 // REQUIRES: the caller holds mutex_.
 std::string SocketGroup::waiting_text(const Peer& peer, std::chrono::milliseconds waited) const {
   return fmt::format("rank {} waits for {}, {:g} s{}{}", setting_.rank, name_of(peer), static_cast<double>(waited.count()) / 1e3,
-                     peer.doing.empty() ? "" : "; what that one does: ", peer.doing);
+                     peer.doing.empty() ? "" : "; its activity: ", peer.doing);
 }
 
 void SocketGroup::keep_alive() {
   name_this_thread("to peers");
-  bool all_know = false;  // this process's activity
+  bool all_informed = false;  // this process's activity
   Lock lock(mutex_);
-  while (!left_) {
+  while (!has_left_) {
     lock.unlock();
     const std::string doing = setting_.doing ? setting_.doing().substr(0, kLongestDoing) : "";
-    bool tells_all = !setting_.doing || !doing.empty();
+    bool informed_all = !setting_.doing || !doing.empty();
     for (const auto& peer : peers_) {
-      if (peer) tells_all = show_life(*peer, doing) && tells_all;
+      if (peer) informed_all = show_life(*peer, doing) && informed_all;
     }
-    all_know = all_know || tells_all;
+    all_informed = all_informed || informed_all;
     lock.lock();
     // A process lost within its first second should be reported with its activity.
-    const auto pause = std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, all_know ? kSign : kFirstSigns);
+    const auto pause =
+        std::min<std::chrono::milliseconds>(setting_.patience / kSignsInPatience, all_informed ? kSign : kFirstSigns);
     const auto next = std::chrono::steady_clock::now() + pause;
-    while (!left_ && lock.wait_until(leaving_, next)) continue;
+    while (!has_left_ && lock.wait_until(leaving_, next)) continue;
   }
 }
 

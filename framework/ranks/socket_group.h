@@ -31,8 +31,8 @@ class SocketGroup final : public Group {
     std::vector<std::string> hosts;           // by rank, for messages
     std::function<std::string()> doing = {};  // this process's current activity: "step 120: train"; thread-safe
     // Called on any thread during a long wait for a live process on channel kRun, where nothing else explains the pause.
-    std::function<void(const std::string& text)> say = {};
-    std::chrono::milliseconds say_each = std::chrono::minutes(1);
+    std::function<void(const std::string& text)> report = {};
+    std::chrono::milliseconds report_interval = std::chrono::minutes(1);
   };
   explicit SocketGroup(Setting setting);  // throws Error(run) if no more threads can be started
   ~SocketGroup() override;                // leaves the group unless done
@@ -65,7 +65,7 @@ class SocketGroup final : public Group {
   Mutex mutex_;                               // also guards messages of the peers
   std::condition_variable arrived_;
   std::optional<Error> lost_ MILLRACE_GUARDED_BY(mutex_);  // why the group failed
-  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool has_left_ MILLRACE_GUARDED_BY(mutex_) = false;
   std::condition_variable leaving_;
   std::thread alive_;
 };

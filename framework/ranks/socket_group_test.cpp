@@ -264,17 +264,17 @@ TEST(SocketGroup, AWaitForAProcessThatLivesIsSaidWithWhatItDoes) {
   SocketGroup group({.rank = 0,
                      .sockets = {-1, pair[0]},
                      .hosts = {"a", "b"},
-                     .say =
+                     .report =
                          [&](const std::string& text) {
                            said.push_back(text);
                            if (said.size() == 2) other.send(0, Group::kRun, bytes_of("now"));
                          },
-                     .say_each = std::chrono::seconds(1)});
+                     .report_interval = std::chrono::seconds(1)});
   std::vector<std::byte> got;
   group.receive(1, Group::kRun, got);
   EXPECT_EQ(text_of(got), "now");
-  EXPECT_EQ(said, (std::vector<std::string>{"rank 0 waits for rank 1 of 2 on b, 1 s; what that one does: listing the samples",
-                                            "rank 0 waits for rank 1 of 2 on b, 2 s; what that one does: listing the samples"}));
+  EXPECT_EQ(said, (std::vector<std::string>{"rank 0 waits for rank 1 of 2 on b, 1 s; its activity: listing the samples",
+                                            "rank 0 waits for rank 1 of 2 on b, 2 s; its activity: listing the samples"}));
 }
 
 // A frozen process takes no bytes: writing to it waits no longer than the patience, and the others get signs of life meanwhile.
@@ -360,7 +360,7 @@ TEST(SocketGroup, OfMoreThreadsThanTheSystemStartsIsAnErrorAndNoCrash) {
       said = current_error().message();
     }
   }
-  EXPECT_TRUE(said.starts_with("the system starts no more threads") || said == "out of memory") << said;
+  EXPECT_TRUE(said.starts_with("the system cannot start another thread") || said == "out of memory") << said;
   for (const int each : others) ::close(each);
 }
 #endif
@@ -377,8 +377,8 @@ TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
     const std::uint64_t header[] = {5, bytes};  // the channel, and the number of bytes
     ASSERT_EQ(::send(pair[1], header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
     std::vector<std::byte> got;
-    EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "rank 1 of 2 on b is lost: it announces a message of " +
-                                                                 std::to_string(bytes) + " bytes, and there is no room for it");
+    EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }),
+              "rank 1 of 2 on b is lost: it announces a message of " + std::to_string(bytes) + " bytes, which is too large");
     ::close(pair[1]);
   }
 }

@@ -172,8 +172,8 @@ std::optional<ImageSummary> image_summary_from(const std::map<std::string, std::
   return summary;
 }
 
-std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
-                            const std::function<void(const std::string& place, const ImageFacts& facts)>& take) {
+std::uint64_t check_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
+                          const std::function<void(const std::string& place, const ImageFacts& facts)>& take) {
   const KnowsImageFacts* const decoder = file_decoder(build);
   if (decoder == nullptr || build.data().source == nullptr) return 0;
   struct Seen {
@@ -201,14 +201,14 @@ std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigne
 
 std::optional<ImageSummary> summary_of_files(const GraphBuild& build, unsigned threads) {
   ImageSummary summary;
-  look_at_files(build, kLookedAt, threads, [&](const std::string&, const ImageFacts& facts) { summary.add(facts); });
+  check_files(build, kLookedAt, threads, [&](const std::string&, const ImageFacts& facts) { summary.add(facts); });
   return summary.looked_at == 0 ? std::nullopt : std::optional(std::move(summary));
 }
 
 std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, std::uint64_t most, unsigned threads) {
   std::uint64_t looked_at = 0, unlike = 0;
   std::map<std::string, std::pair<std::uint64_t, std::string>> reasons;  // by measure: their number, and the first one
-  const std::uint64_t listed = look_at_files(build, most, threads, [&](const std::string& place, const ImageFacts& facts) {
+  const std::uint64_t listed = check_files(build, most, threads, [&](const std::string& place, const ImageFacts& facts) {
     ++looked_at;
     const std::vector<std::string> found = summary.differences(facts);
     if (!found.empty()) ++unlike;
@@ -223,8 +223,8 @@ std::string unlike_images(const ImageSummary& summary, const GraphBuild& build, 
   for (const auto& [name, counted] : reasons)
     texts.push_back(fmt::format("{} of {}, such as {}", name, counted.first, counted.second));
   return fmt::format(
-      "{} of {} images{} are unlike those that the weights were trained on ({} were looked at): {}. What is predicted of such "
-      "images may mean nothing",
+      "{} of {} images{} are unlike those that the weights were trained on ({} were checked): {}. Predictions for such images "
+      "may be meaningless",
       unlike, looked_at, looked_at < listed ? fmt::format(" (of {})", listed) : "", summary.looked_at, fmt::join(texts, "; "));
 }
 

@@ -53,8 +53,8 @@ const KnowsImageFacts* file_decoder(const GraphBuild& build);
 
 // Reads `most` of the graph's files, evenly spread over its listing, on several threads; calls `take` in listing order. Skips
 // unreadable files. Returns the number of samples; 0 if no stage of the graph decodes files.
-std::uint64_t look_at_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
-                            const std::function<void(const std::string& place, const ImageFacts& facts)>& take);
+std::uint64_t check_files(const GraphBuild& build, std::uint64_t most, unsigned threads,
+                          const std::function<void(const std::string& place, const ImageFacts& facts)>& take);
 
 // Empty if no stage decodes files, or none could be read.
 std::optional<ImageSummary> summary_of_files(const GraphBuild& build, unsigned threads);

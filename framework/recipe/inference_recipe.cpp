@@ -185,8 +185,8 @@ const GraphBuild& recipe_graph(const Pipeline& pipeline, const Builds& builds) {
 Value loss_in(const GraphPlan& plan) {
   for (const StagePlan& stage : plan.stages) {
     if (!stage.type->takes_loss) continue;
-    const Value* const said = stage.table.find("loss");
-    return said ? *said : Value(kDefaultLoss);
+    const Value* const given = stage.table.find("loss");
+    return given ? *given : Value(kDefaultLoss);
   }
   return {};
 }
@@ -201,8 +201,8 @@ constexpr const char *kSink = "write_features", *kColumns = "columns";  // keys 
 
 // If targets are columns of a list, their names become those of the predicted numbers, unless the file sets others.
 void name_numbers(const GraphPlan& main, InferenceRecipe& recipe) {
-  Value* const said = recipe.sinks.find(kSink);
-  Value sink = said != nullptr ? *said : Value();
+  Value* const given = recipe.sinks.find(kSink);
+  Value sink = given != nullptr ? *given : Value();
   if (const Value* const columns = sink.find(kColumns)) {
     if (are_recipe_texts(*columns)) return;
     sink.erase(kColumns);

@@ -64,7 +64,7 @@ struct InferenceRecipe {
 
 // Takes the preparation from the graph of run.best's metric; else from the first one that reports metrics and does not train;
 // else from the first one that does not train; else from the main graph, without stages that draw random numbers. Empty if there
-// is no network, the graph reads no images, or needs a stage that draws. REQUIRES: builds have their data stages.
+// is not a network, or if the graph reads no images or needs a stage that draws. REQUIRES: builds have their data stages.
 std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline,
                                                    const std::vector<std::unique_ptr<GraphBuild>>& builds);
 

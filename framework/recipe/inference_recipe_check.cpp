@@ -151,9 +151,9 @@ class RecipeCheck {
 
   const StageType& type_of(const std::string& owner, const std::string& name, RecipeRole role) const {
     const StageType* const type = is_word(name) ? registry_.stages().find(name) : nullptr;
-    if (type == nullptr) refuse("{} is of type '{}', which no plugin here has", owner, shown(name));
+    if (type == nullptr) refuse("{} is of type '{}', which no plugin here registers", owner, shown(name));
     if (type->recipe_role == role) return *type;
-    refuse("{} is of type '{}', whose role in recipes is {}, and here stages of the role {} stand", owner, name,
+    refuse("{} is of type '{}', whose role in recipes is {}, but stages here have the role {}", owner, name,
            role_name(type->recipe_role), role_name(role));
   }
 
@@ -167,7 +167,7 @@ class RecipeCheck {
                             (namesake != nullptr && namesake->recipe_role != RecipeRole::preparation);
       if (!is_word(use.name)) refuse("{} must have a name of letters, digits, '_' and '-'", owner);
       if (is_taken && use.name != use.type) refuse("{} is of type '{}', and another stage has this name", owner, shown(use.type));
-      if (!names_.insert(use.name).second) refuse("{} stands in it twice", owner);
+      if (!names_.insert(use.name).second) refuse("{} occurs in it twice", owner);
       const StageType& type = type_of(owner, use.type, role);
       keys(owner, type, use.table, use.name);
       Diagnostics errors;
@@ -207,7 +207,7 @@ class RecipeCheck {
     const Value* const named = is_text ? &recipe_.measure : recipe_.measure.find("type");
     const std::string name = named != nullptr && named->kind() == Value::Kind::text ? named->text() : "";
     const LossType* const type = is_word(name) ? registry_.losses().find(name) : nullptr;
-    if (type == nullptr) refuse("it is measured by the loss '{}', which no plugin here has", shown(name));
+    if (type == nullptr) refuse("it is measured by the loss '{}', which no plugin here registers", shown(name));
     if (is_text) return;
     Value own = recipe_.measure;
     own.erase("type");
@@ -221,15 +221,15 @@ class RecipeCheck {
       const auto info = std::ranges::find(type.params, member.key, &ParamInfo::name);
       if (info == type.params.end()) refuse("{}: '{}' has no key '{}'", owner, type.name, shown(member.key));
       if (is_default(type, member.key, member.value)) continue;
-      if (!info->in_recipes) refuse("{}: key '{}' of '{}' is none that a recipe may set", owner, member.key, type.name);
+      if (!info->in_recipes) refuse("{}: a recipe must not set key '{}' of '{}'", owner, member.key, type.name);
       harmless(owner, member, false);
       const Value* const usual = type.defaults.find(member.key);
       const double most =
           usual != nullptr && usual->is_number() ? std::max(usual->number(), kLargestRecipeNumber) : kLargestRecipeNumber;
       if (is_small(member.value, most)) continue;
       const std::string value = shown(to_toml(member.value));
-      refuse("{}: '{}' is {}, and a recipe may say {} at most{}", owner, member.key, value, most,
-             stage.empty() ? "" : fmt::format("; if you want it, say it: --set 'predict.{}.{}={}'", stage, member.key, value));
+      refuse("{}: '{}' is {}, but a recipe may set {} at most{}", owner, member.key, value, most,
+             stage.empty() ? "" : fmt::format("; to use it anyway: --set 'predict.{}.{}={}'", stage, member.key, value));
     }
   }
 
@@ -246,10 +246,8 @@ class RecipeCheck {
   }
   static void harmless(const std::string& owner, const std::string& key, const Value& value, bool references) {
     if (value.kind() == Value::Kind::text && !is_harmless(value.text(), references)) {
-      refuse(
-          "{}: '{}' is \"{}\": a recipe's texts are words and numbers, and name no file, no address and no variable of the "
-          "environment",
-          owner, key, shown(value.text()));
+      refuse("{}: '{}' is \"{}\": a recipe's texts are words and numbers, never a file, an address or an environment variable",
+             owner, key, shown(value.text()));
     }
     if (value.kind() == Value::Kind::array) {
       for (const Value& element : value.array()) harmless(owner, key, element, references);

@@ -120,19 +120,20 @@ struct Way {
 };
 constexpr Way kWays[] = {
     {"stage = \"shrink\"", "stage = \"stain\"", "stage 'small' is of type 'stain', whose role in recipes is none"},
-    {"stage = \"shrink\"", "stage = \"write_classes\"", "whose role in recipes is sink, and here stages of the role preparation"},
+    {"stage = \"shrink\"", "stage = \"write_classes\"",
+     "whose role in recipes is sink, but stages here have the role preparation"},
     {"stage = \"forward\"", "stage = \"write_notes\"", "stage 'forward' is of type 'write_notes'"},
-    {"stage = \"shrink\"", "stage = \"nothing\"", "is of type 'nothing', which no plugin here has"},
-    {"table = \"\"", "table = \"/etc/passwd\"", "stage 'small': key 'table' of 'shrink' is none that a recipe may set"},
+    {"stage = \"shrink\"", "stage = \"nothing\"", "is of type 'nothing', which no plugin here registers"},
+    {"table = \"\"", "table = \"/etc/passwd\"", "stage 'small': a recipe must not set key 'table' of 'shrink'"},
     {"table = \"\"", "colour = 1", "stage 'small': 'shrink' has no key 'colour'"},
     {"by = 4", "by = 99", "by"},
     {"mode = \"mean\"", "mode = \"../x\"", "stage 'small': 'mode' is \"../x\""},
-    {"[\"small\"]", "[\"small\", \"small\"]", "stage 'small' stands in it twice"},
-    {"top = 3", "file = \"/home/u/.profile\"", "sink 'write_classes': key 'file' of 'write_classes' is none"},
+    {"[\"small\"]", "[\"small\", \"small\"]", "stage 'small' occurs in it twice"},
+    {"top = 3", "file = \"/home/u/.profile\"", "sink 'write_classes': a recipe must not set key 'file' of 'write_classes'"},
     {"top = 3", "top = 0", "top"},
     {"top = 3", "top = 5000",
-     "sink 'write_classes': 'top' is 5000, and a recipe may say 4096 at most; if you want it, say it: "
-     "--set 'predict.write_classes.top=5000'"},
+     "sink 'write_classes': 'top' is 5000, but a recipe may set 4096 at most; to use it anyway: --set "
+     "'predict.write_classes.top=5000'"},
     {"target = {}", "target = { colours = \"red\" }", "'target.colours' must be a list of texts"},
     {"classes = 10", "preprocessing = \"mine\"", "its network has a variable 'preprocessing'"},
     {"classes = 10", "weights = \"s3://bucket/w\"", "its network has a variable 'weights'"},
@@ -149,7 +150,7 @@ constexpr Way kWays[] = {
     {"height = 32, width", "height = \"x\", width", "'input.height' must be an integer"},
     {"target = {}", "target = { ids = [[0], [300]] }", "'target.ids' must be an integer from 0 to 255"},
     {"target = {}", "target = { ignored = [256] }", "'target.ignored' must be an integer from 0 to 255"},
-    {"batch = 50", "batch = 50\nmeasure = \"poly\"", "it is measured by the loss 'poly', which no plugin here has"},
+    {"batch = 50", "batch = 50\nmeasure = \"poly\"", "it is measured by the loss 'poly', which no plugin here registers"},
     {"batch = 50", "batch = 50\nrun = { folder = \"/x\" }", "has the key 'run', which means nothing here"},
     {"batch = 50", "batch = 50\nunrepeatable = \"stage 'stain'\"", "stage 'stain'"},
 };

@@ -126,7 +126,7 @@ class InferenceRecipeComparison {
     const bool is_asked_for = here_.precision_at.file && !is_in_file(here_.precision_at);
     if (is_asked_for || here_.precision == "auto" || here_.precision == stored_.precision) return;
     add(here_.precision_at, "[run] has", fmt::format("precision = \"{}\"", here_.precision),
-        fmt::format("precision = \"{0}\" (--set run.precision={1} says that it is meant)", stored_.precision, here_.precision));
+        fmt::format("precision = \"{0}\" (--set run.precision={1} accepts it)", stored_.precision, here_.precision));
   }
 
   // One message: if one layer differs, those after it often do.

@@ -51,7 +51,7 @@ class InferenceRecipeParser {
     const std::int64_t version = number("version");
     if (version > InferenceRecipe::kVersion) {
       fail(ErrorKind::data,
-           "'{}': its metadata '{}' has version {}, and {} is the newest one known here: a newer Millrace wrote it", file_,
+           "'{}': its metadata '{}' has version {}, but {} is the newest one known here: a newer Millrace wrote it", file_,
            InferenceRecipe::kKey, version, InferenceRecipe::kVersion);
     }
     InferenceRecipe recipe;

@@ -173,7 +173,7 @@ TEST(InferenceRecipe, APrecisionThatSetAsksForIsMeant) {
   here.precision_at = {std::make_shared<const std::string>("p.toml"), 3, 13};
   EXPECT_EQ(said_of(here),
             "p.toml:3:13: [run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\" (--set "
-            "run.precision=bf16 says that it is meant)");
+            "run.precision=bf16 accepts it)");
   here.precision_at = {std::make_shared<const std::string>("--set run.precision"), 0, 0};
   EXPECT_EQ(said_of(here), "");
 }

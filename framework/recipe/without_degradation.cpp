@@ -17,8 +17,8 @@ bool has_effect(RecipeEffect effect, const InferenceRecipe::StageUse& stage, con
   const StageType* const type = registry.stages().find(stage.type);
   if (type == nullptr) return false;
   return type->recipe_effect == effect || std::ranges::any_of(type->params, [&](const ParamInfo& key) {
-           const Value* const said = stage.table.find(key.name);
-           return key.in_recipes == effect && said != nullptr && !is_default(*type, key.name, *said);
+           const Value* const value = stage.table.find(key.name);
+           return key.in_recipes == effect && value != nullptr && !is_default(*type, key.name, *value);
          });
 }
 

@@ -31,7 +31,7 @@ class Activity {
   // innermost one applies. `activity` may be null.
   class Status {
    public:
-    Status(Activity* activity, std::function<std::string()> say) : activity_(activity), outer_(std::move(say)) { swap(); }
+    Status(Activity* activity, std::function<std::string()> text_of) : activity_(activity), outer_(std::move(text_of)) { swap(); }
     ~Status() { swap(); }
     Status(const Status&) = delete;
     Status& operator=(const Status&) = delete;
@@ -40,21 +40,21 @@ class Activity {
     void swap() {
       if (activity_ == nullptr) return;
       const Lock lock(activity_->mutex_);
-      std::swap(activity_->say_, outer_);
+      std::swap(activity_->text_of_, outer_);
     }
     Activity* const activity_;
     std::function<std::string()> outer_;
   };
   std::string status() const {  // what everything waits for now
     const Lock lock(mutex_);
-    return say_ ? say_() : text_;
+    return text_of_ ? text_of_() : text_;
   }
 
  private:
   mutable Mutex mutex_;
   std::string text_ MILLRACE_GUARDED_BY(mutex_) = "starting";
   bool something_to_save_ MILLRACE_GUARDED_BY(mutex_) = false;
-  std::function<std::string()> say_ MILLRACE_GUARDED_BY(mutex_);
+  std::function<std::string()> text_of_ MILLRACE_GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -23,7 +23,7 @@ std::string WrongNumber::text() const {
   return fmt::format("step {}: {} is {}", step + 1, what, is);
 }
 
-void NumberWatch::look(std::uint64_t step, std::string_view what, double value) {
+void NumberWatch::add(std::uint64_t step, std::string_view what, double value) {
   if (!std::isfinite(value)) take({step, std::string(what), value});
 }
 
@@ -56,9 +56,8 @@ void NumberWatch::warn() const {
   if (!setting_.warn || !is_power_of_ten(steps_)) return;
   if (steps_ == 1) {
     setting_.warn(
-        fmt::format("{}: a step updates nothing where its gradients are not finite; such steps are counted from now on, and more "
-                    "than {} in a "
-                    "row end the run",
+        fmt::format("{}: steps whose gradients are not finite update nothing; they are counted from now on, and more than {} in "
+                    "a row end the run",
                     wrong_.begin()->second.text(), setting_.most_in_a_row));
   } else {
     setting_.warn(fmt::format("{} steps so far had a loss or gradients that were not finite", steps_));

@@ -35,7 +35,7 @@ class NumberWatch {
   explicit NumberWatch(Setting setting) : setting_(std::move(setting)) {}
 
   // A value of a step; steps may come out of order.
-  void look(std::uint64_t step, std::string_view what, double value);
+  void add(std::uint64_t step, std::string_view what, double value);
   void not_finite(std::uint64_t step, std::string_view what);  // if its value is unknown
 
   bool in_trouble() const { return in_trouble_; }  // the run must end

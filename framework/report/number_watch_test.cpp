@@ -14,11 +14,11 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInfinity = st
 
 TEST(NumberWatch, TheFirstNumberThatIsNotFiniteEndsTheRun) {
   NumberWatch watch(NumberWatch::Setting{});
-  watch.look(3, "loss", 1e300);
+  watch.add(3, "loss", 1e300);
   EXPECT_FALSE(watch.in_trouble());
   EXPECT_FALSE(watch.trouble());
-  watch.look(12, "gradient_norm", kInfinity);
-  watch.look(11, "loss", kNan);  // reports come out of order
+  watch.add(12, "gradient_norm", kInfinity);
+  watch.add(11, "loss", kNan);  // reports come out of order
   ASSERT_TRUE(watch.in_trouble());
   EXPECT_EQ(watch.trouble()->text(), "step 12: loss is nan");
   EXPECT_EQ(watch.steps(), 2U);
@@ -27,7 +27,7 @@ TEST(NumberWatch, TheFirstNumberThatIsNotFiniteEndsTheRun) {
 TEST(NumberWatch, ANumberMayComeWithoutItsValue) {
   NumberWatch watch(NumberWatch::Setting{});
   watch.not_finite(11, "a gradient");
-  watch.look(12, "loss", kNan);
+  watch.add(12, "loss", kNan);
   EXPECT_EQ(watch.trouble()->text(), "step 12: a gradient is not finite");
 }
 
@@ -35,14 +35,14 @@ TEST(NumberWatch, StepsThatUpdateNothingEndTheRunWhenThereAreTooManyInARow) {
   std::vector<std::string> warnings;
   NumberWatch watch({.skips = true, .most_in_a_row = 2, .warn = [&](std::string text) { warnings.push_back(std::move(text)); }});
   for (const std::uint64_t step : {1, 2, 5, 4, 7}) {
-    watch.look(step, "loss", kNan);
-    watch.look(step, "gradient_norm", kNan);  // the same step
+    watch.add(step, "loss", kNan);
+    watch.add(step, "gradient_norm", kNan);  // the same step
   }
   EXPECT_FALSE(watch.in_trouble()) << "two in a row are allowed";
   EXPECT_EQ(watch.steps(), 5U);
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_EQ(warnings[0].find("step 2: loss is nan: a step updates nothing"), 0U) << warnings[0];
-  watch.look(6, "loss", kNan);
+  EXPECT_EQ(warnings[0].find("step 2: loss is nan: steps whose gradients are not finite update nothing"), 0U) << warnings[0];
+  watch.add(6, "loss", kNan);
   ASSERT_TRUE(watch.in_trouble()) << "steps 4, 5, 6 and 7";
   EXPECT_EQ(watch.trouble()->step, 6U);
 }
@@ -50,7 +50,7 @@ TEST(NumberWatch, StepsThatUpdateNothingEndTheRunWhenThereAreTooManyInARow) {
 TEST(NumberWatch, SaysHowManyStepsAtEachPowerOfTen) {
   std::vector<std::string> warnings;
   NumberWatch watch({.skips = true, .most_in_a_row = 1, .warn = [&](std::string text) { warnings.push_back(std::move(text)); }});
-  for (std::uint64_t i = 0; i < 100; ++i) watch.look(2 * i, "loss", kNan);
+  for (std::uint64_t i = 0; i < 100; ++i) watch.add(2 * i, "loss", kNan);
   ASSERT_EQ(warnings.size(), 3U);
   EXPECT_EQ(warnings[2], "100 steps so far had a loss or gradients that were not finite");
 }

@@ -90,7 +90,7 @@ class Observers::Queue {
 
   void push(const std::shared_ptr<const ObserverEvent>& event) {
     const Lock lock(mutex_);
-    if (failed_ || left_) return;
+    if (failed_ || is_abandoned_) return;
     if (is<TickEvent>(*event)) {
       if (newest_.tick) ++dropped_;
       newest_.tick = event;
@@ -122,13 +122,13 @@ class Observers::Queue {
     Lock lock(mutex_);
     while (true) {
       const auto look = std::chrono::steady_clock::now() + kLook;
-      while (!left_ && !reached(until) && lock.wait_until(changed_, look)) continue;
-      if (left_) return false;
+      while (!is_abandoned_ && !reached(until) && lock.wait_until(changed_, look)) continue;
+      if (is_abandoned_) return false;
       if (reached(until)) return true;
-      const double seconds = waited.look();
+      const double seconds = waited.seconds();
       if (is_impatient && until == Until::ended && seconds > patience.catch_up) drop_all_but_the_end();
-      if (is_impatient && seconds > patience.call && is_called_) left_ = true;
-      const bool leaves = left_;
+      if (is_impatient && seconds > patience.call && is_called_) is_abandoned_ = true;
+      const bool leaves = is_abandoned_;
       lock.unlock();
       if (leaves) {
         control_.cut();
@@ -156,7 +156,7 @@ class Observers::Queue {
   };
   bool reached(Until until) const MILLRACE_REQUIRES(mutex_) {
     if (until == Until::closed) return reached_.close;
-    if (failed_) return said_;
+    if (failed_) return has_reported_;
     if (until == Until::flushed) return flushes_ == 0;
     if (until == Until::synced) return syncs_ == 0;
     return until == Until::started ? reached_.start : reached_.end;
@@ -215,14 +215,14 @@ class Observers::Queue {
       std::optional<Error> error = deliver(fact, dropped);
       lock.lock();
       is_called_ = false;
-      if (left_) return;
+      if (is_abandoned_) return;
       note(fact, error);
       if (error && !errors_.start && !errors_.end) {
         lock.unlock();
-        all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
+        all_.warn(fmt::format("observer '{}' failed, and receives no further events: {}", name_, error->what()));
         lock.lock();
       }
-      said_ = failed_;
+      has_reported_ = failed_;
       changed_.notify_all();
     }
   }
@@ -292,9 +292,9 @@ class Observers::Queue {
   Reached reached_ MILLRACE_GUARDED_BY(mutex_);
   bool failed_ MILLRACE_GUARDED_BY(mutex_) = false, closing_ MILLRACE_GUARDED_BY(mutex_) = false;
   bool is_called_ MILLRACE_GUARDED_BY(mutex_) = false;  // inside a call to the observer
-  bool left_ MILLRACE_GUARDED_BY(mutex_) = false;       // abandoned
+  bool is_abandoned_ MILLRACE_GUARDED_BY(mutex_) = false;  // abandoned
   // The other observers were informed of its failure: its waiters continue, and may close them.
-  bool said_ MILLRACE_GUARDED_BY(mutex_) = false;
+  bool has_reported_ MILLRACE_GUARDED_BY(mutex_) = false;
   struct Errors {
     std::optional<Error> start, end;
   };
@@ -327,7 +327,7 @@ std::set<std::string> Observers::warnings() const {
   return warned_;
 }
 
-void Observers::tell(ObserverEvent event) {
+void Observers::send(ObserverEvent event) {
   const auto* const warning = std::get_if<WarningEvent>(&event);
   if (warning != nullptr && was_warned(warning->text)) return;
   std::visit(
@@ -341,7 +341,7 @@ void Observers::tell(ObserverEvent event) {
 
 void Observers::start(RunStart event, const Waiting& waiting) {
   started_ = true;
-  tell(std::move(event));
+  send(std::move(event));
   for (const auto& queue : queues_) {
     if (queue->delivery() != Delivery::all) continue;
     queue->wait(Queue::Until::started, waiting);
@@ -370,13 +370,13 @@ void Observers::sync() {
 void Observers::end(RunEnd event, const Waiting& waiting) {
   if (!started_) return;
   flush(waiting);
-  tell(std::move(event));
+  send(std::move(event));
   std::vector<std::string> left;
   for (const auto& queue : queues_) {
     if (!queue->wait(Queue::Until::ended, waiting)) left.push_back(queue->name());
   }
   for (const std::string& name : left) {
-    warn(fmt::format("observer '{}' is left alone: {:g} s after the end of the run a call of it has not returned", name,
+    warn(fmt::format("observer '{}' is abandoned: {:g} s after the end of the run, one of its calls has not returned", name,
                      patience_.call));
   }
   for (const auto& queue : queues_) {

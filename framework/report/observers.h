@@ -20,7 +20,7 @@ namespace millrace {
 using ObserverEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, CheckpointEvent, BadSampleEvent, WarningEvent,
                                    RequestEvent, TickEvent, TelemetryEvent, RunEnd>;
 
-// Passes each event to every observer. tell() never blocks and may be called on any thread; all else is called by one thread.
+// Passes each event to every observer. send() never blocks and may be called on any thread; all else is called by one thread.
 class Observers {
  public:
   static constexpr std::size_t kMaxBehind = 1024;  // maximum backlog for an observer with Delivery::all
@@ -41,8 +41,8 @@ class Observers {
   void add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control);
 
   // Stamps the event with the seconds since the run began. Drops repeated warnings.
-  void tell(ObserverEvent event);
-  void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
+  void send(ObserverEvent event);
+  void warn(std::string message) { send(WarningEvent{std::move(message)}); }
   std::set<std::string> warnings() const;  // texts of the warnings sent
   double elapsed_seconds() const;
   // `seconds`: duration of the run so far, in earlier processes.

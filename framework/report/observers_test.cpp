@@ -110,7 +110,7 @@ class ObserversTest : public testing::Test {
   }
   void end() { observers_->end({}, {}); }
 
-  Requests requests_{[this](ObserverEvent event) { observers_->tell(std::move(event)); }};
+  Requests requests_{[this](ObserverEvent event) { observers_->send(std::move(event)); }};
   std::unique_ptr<Observers> observers_ = std::make_unique<Observers>();
 };
 
@@ -118,8 +118,8 @@ TEST_F(ObserversTest, AllIsToldInOrderOnOneThread) {
   const auto notes = add("metrics", Delivery::all);
   observers_->warn("early");
   observers_->start(start("r"), {});
-  for (std::uint64_t s = 1; s <= 3; ++s) observers_->tell(step(s));
-  observers_->tell(epoch(1));
+  for (std::uint64_t s = 1; s <= 3; ++s) observers_->send(step(s));
+  observers_->send(epoch(1));
   observers_->flush({});
   EXPECT_EQ(notes->notes(), (Lines{"warning early", "start r", "step 1", "step 2", "step 3", "epoch 1", "flush"}));
   EXPECT_NE(notes->thread(), std::this_thread::get_id());
@@ -133,10 +133,10 @@ TEST_F(ObserversTest, LatestLosesStepsAndTicksAndCountsThem) {
   notes->hold();
   observers_->start(start("r"), {});  // not waited for
   for (std::uint64_t s = 1; s <= 1000; ++s) {
-    observers_->tell(step(s));
-    observers_->tell(tick(s));
+    observers_->send(step(s));
+    observers_->send(tick(s));
   }
-  observers_->tell(epoch(1));
+  observers_->send(epoch(1));
   notes->release();
   while (notes->notes().empty() || notes->notes().back() != "tick 1000") std::this_thread::sleep_for(1ms);
   end();
@@ -153,11 +153,11 @@ TEST_F(ObserversTest, TheRunLearnsWhoIsBehind) {
   const auto notes = add("metrics", Delivery::all), page = add("page", Delivery::latest);
   notes->hold();
   page->hold();
-  observers_->tell(step(1));
+  observers_->send(step(1));
   while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);  // until it is inside the call
-  for (std::uint64_t s = 1; s < Observers::kMaxBehind; ++s) observers_->tell(step(s));
+  for (std::uint64_t s = 1; s < Observers::kMaxBehind; ++s) observers_->send(step(s));
   EXPECT_EQ(observers_->behind(Observers::kMaxBehind), "");
-  observers_->tell(step(0));
+  observers_->send(step(0));
   EXPECT_EQ(observers_->behind(Observers::kMaxBehind), "metrics");
   notes->release();
   while (!observers_->behind(1).empty()) std::this_thread::sleep_for(1ms);
@@ -169,7 +169,7 @@ TEST_F(ObserversTest, TheRunLearnsWhoIsBehind) {
 TEST_F(ObserversTest, AFlushNamesWhomItWaitsFor) {
   const auto notes = add("metrics", Delivery::all);
   notes->hold();
-  observers_->tell(step(1));
+  observers_->send(step(1));
   Lines waited;
   observers_->flush([&](const std::string& observer) {
     waited.push_back(observer);
@@ -186,14 +186,15 @@ TEST_F(ObserversTest, OneThatFailsIsNamedAndToldNothingMore) {
     const auto broken = add("broken", delivery), whole = add("whole", Delivery::all);
     broken->fail_at("step 2");
     observers_->start(start("r"), {});
-    for (std::uint64_t s = 1; s <= 3; ++s) observers_->tell(step(s));
+    for (std::uint64_t s = 1; s <= 3; ++s) observers_->send(step(s));
     while (whole->notes().size() < 5) std::this_thread::sleep_for(1ms);
-    observers_->tell(step(4));
+    observers_->send(step(4));
     end();
     EXPECT_EQ(broken->notes().back(), "step 2");
     const Lines told = whole->notes();
-    EXPECT_EQ(
-        std::count(told.begin(), told.end(), "warning observer 'broken' failed, and is told nothing more: the pencil broke"), 1);
+    EXPECT_EQ(std::count(told.begin(), told.end(),
+                         "warning observer 'broken' failed, and receives no further events: the pencil broke"),
+              1);
     EXPECT_EQ(told.back(), "end");
   }
 }
@@ -217,8 +218,9 @@ TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
   EXPECT_STREQ(testkit::error_of([this] { end(); }).what(), "observer 'metrics': the pencil broke");
   observers_.reset();
   const Lines told = whole->notes();
-  EXPECT_EQ(std::count(told.begin(), told.end(), "warning observer 'page' failed, and is told nothing more: the pencil broke"),
-            1);
+  EXPECT_EQ(
+      std::count(told.begin(), told.end(), "warning observer 'page' failed, and receives no further events: the pencil broke"),
+      1);
   EXPECT_EQ(std::count_if(told.begin(), told.end(), [](const auto& line) { return line.starts_with("warning"); }), 1);
 }
 
@@ -228,7 +230,7 @@ TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
   const auto notes = add("page", Delivery::latest);
   notes->hold();
   observers_->start(start("r"), {});
-  for (std::uint64_t e = 1; e <= 100; ++e) observers_->tell(epoch(e));
+  for (std::uint64_t e = 1; e <= 100; ++e) observers_->send(epoch(e));
   int calls = 0;
   observers_->end({}, [&](const std::string&) {
     if (++calls > 4) notes->release();
@@ -246,7 +248,8 @@ TEST_F(ObserversTest, TheEndLeavesOneAloneWhoseCallDoesNotReturn) {
   end();
   observers_.reset();
   const Lines told = whole->notes();
-  EXPECT_EQ(told.back(), "warning observer 'page' is left alone: 0.1 s after the end of the run a call of it has not returned");
+  EXPECT_EQ(told.back(),
+            "warning observer 'page' is abandoned: 0.1 s after the end of the run, one of its calls has not returned");
   stuck->release();
   while (!stuck->started()) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(stuck->notes(), Lines{"start asks"});
@@ -257,10 +260,10 @@ TEST_F(ObserversTest, TheEndComesBehindTheLastTelemetry) {
   observers_->start(start("r"), {});
   while (notes->notes().empty()) std::this_thread::sleep_for(1ms);
   notes->hold();
-  observers_->tell(epoch(1));
+  observers_->send(epoch(1));
   TelemetryEvent telemetry;
   telemetry.step = 5;
-  observers_->tell(telemetry);
+  observers_->send(telemetry);
   std::thread releases([&] {
     while (other->notes().empty() || other->notes().back() != "end") std::this_thread::sleep_for(1ms);
     notes->release();

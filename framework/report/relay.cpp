@@ -90,7 +90,7 @@ std::string ranks_text(const std::set<int>& ranks) {
   return fmt::format("{} ranks ({}, ...)", ranks.size(), fmt::join(ranks.begin(), std::next(ranks.begin(), kSome), ", "));
 }
 
-JointWarnings::JointWarnings(Tell tell, const Patience& patience) : tell_(std::move(tell)), patience_(patience) {
+JointWarnings::JointWarnings(Report report, const Patience& patience) : report_(std::move(report)), patience_(patience) {
   thread_ = std::jthread([this] { run(); });
 }
 
@@ -104,7 +104,7 @@ void JointWarnings::add(int rank, const std::string& text) {
   const Lock lock(mutex_);
   Held& held = held_[text];
   if (held.ranks.empty()) {
-    held.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(held.was_told ? patience_.later : patience_.first);
+    held.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(held.was_reported ? patience_.later : patience_.first);
   }
   held.ranks.insert(rank);
   changed_.notify_all();
@@ -120,9 +120,9 @@ void JointWarnings::run() {
     if (holds && (ends_ || next->second.due <= Clock::now())) {
       const std::string text = next->first;
       const std::set<int> ranks = std::exchange(next->second.ranks, {});
-      next->second.was_told = true;
+      next->second.was_reported = true;
       lock.unlock();
-      tell_(ranks, text);
+      report_(ranks, text);
       lock.lock();
     } else if (holds) {
       lock.wait_until(changed_, next->second.due);
@@ -189,7 +189,7 @@ void ReportReceiver::listen(int rank) {
       }
     }
   } catch (...) {
-    warnings_->add(rank, fmt::format("what it reports cannot be taken any more: {}", current_error().what()));
+    warnings_->add(rank, fmt::format("its reports are no longer received: {}", current_error().what()));
   }
 }
 

@@ -62,9 +62,9 @@ class JointWarnings {
   struct Patience {
     Seconds first{5}, later{60};
   };
-  using Tell = std::function<void(const std::set<int>& ranks, const std::string& text)>;  // called on its own thread
+  using Report = std::function<void(const std::set<int>& ranks, const std::string& text)>;  // called on its own thread
 
-  JointWarnings(Tell tell, const Patience& patience);
+  JointWarnings(Report report, const Patience& patience);
   JointWarnings(const JointWarnings&) = delete;
   JointWarnings& operator=(const JointWarnings&) = delete;
   ~JointWarnings();  // delivers held warnings
@@ -76,11 +76,11 @@ class JointWarnings {
   struct Held {
     std::set<int> ranks = {};  // not reported yet
     Clock::time_point due = {};
-    bool was_told = false;
+    bool was_reported = false;
   };
   void run();
 
-  const Tell tell_;
+  const Report report_;
   const Patience patience_;
   Mutex mutex_;
   std::condition_variable changed_;
@@ -97,7 +97,7 @@ class ReportReceiver {
     // The report's `graph` is valid during the call.
     std::function<void(int rank, std::uint64_t pass, const RunServices::StepReport& report)> report;
     std::function<void(BadSampleEvent event)> bad_sample;
-    JointWarnings::Tell warning;
+    JointWarnings::Report warning;
     std::function<void(int rank, std::vector<DeviceTelemetry> devices, bool is_last)> devices = {};
   };
   ReportReceiver(Group& group, Take take);  // leaves the group if it throws, so that started threads end

@@ -26,7 +26,7 @@ class Requests::Control final : public RunControl {
     requests_.refuse(std::move(request),
                      fmt::format("the factor must be from {:g} to {:g}, found {:g}", kLeastFactor, kMaxFactor, factor));
   }
-  void warn(std::string_view message) override { requests_.tell_(WarningEvent{std::string(message)}); }
+  void warn(std::string_view message) override { requests_.send_(WarningEvent{std::string(message)}); }
   void checkpoint() override { requests_.ask({.kind = RequestKind::checkpoint, .by = by_, .text = {}}); }
 
  private:
@@ -41,7 +41,7 @@ RunControl& Requests::control(const std::string& by) {
 
 void Requests::ask(RequestEvent request) {
   request.state = RequestEvent::State::asked;
-  tell_(request);  // before it can complete
+  send_(request);  // before it can complete
   const Lock lock(mutex_);
   if (shared_) return outside_.push_back(std::move(request));
   hand_over(std::move(request), kAtOnce);
@@ -73,13 +73,13 @@ void Requests::complete(RequestEvent request, std::uint64_t step, std::string te
   request.state = RequestEvent::State::completed;
   request.step = step;
   request.text = std::move(text);
-  tell_(std::move(request));
+  send_(std::move(request));
 }
 
 void Requests::refuse(RequestEvent request, std::string why) {
   request.state = RequestEvent::State::refused;
   request.text = std::move(why);
-  tell_(std::move(request));
+  send_(std::move(request));
 }
 
 void Requests::set_factor(std::uint64_t step, double factor) {

@@ -21,8 +21,8 @@ namespace millrace {
 class Requests {
  public:
   static constexpr std::uint64_t kAtOnce = 0;
-  using Tell = std::function<void(ObserverEvent event)>;
-  explicit Requests(Tell tell) : tell_(std::move(tell)) {}
+  using Send = std::function<void(ObserverEvent event)>;
+  explicit Requests(Send send) : send_(std::move(send)) {}
 
   // The control for `by`, such as "observer page". Lives as long as this.
   RunControl& control(const std::string& by);
@@ -53,7 +53,7 @@ class Requests {
   class Control;
   void hand_over(RequestEvent request, std::uint64_t from) MILLRACE_REQUIRES(mutex_);
 
-  Tell tell_;
+  Send send_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<RunControl>> controls_ MILLRACE_GUARDED_BY(mutex_);
   struct Waiting {

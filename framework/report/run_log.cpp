@@ -42,21 +42,21 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
     : options_(std::move(options)),
       observers_(observers),
       requests_(requests),
-      found_{.numbers = NumberWatch({.skips = options_.skips,
-                                     .most_in_a_row = options_.most_in_a_row,
-                                     .warn = [this](std::string text) { observers_.warn(std::move(text)); }}),
-             .bad_samples = BadSamples(observers),
-             .epochs = EpochSums(options_.output),
-             .steps = StepLog(
-                 {.graph = options_.stepping_graph, .every = options_.log_every, .are_reported = options_.steps_are_reported},
-                 observers)} {}
+      findings_{.numbers = NumberWatch({.skips = options_.skips,
+                                        .most_in_a_row = options_.most_in_a_row,
+                                        .warn = [this](std::string text) { observers_.warn(std::move(text)); }}),
+                .bad_samples = BadSamples(observers),
+                .epochs = EpochSums(options_.output),
+                .steps = StepLog(
+                    {.graph = options_.stepping_graph, .every = options_.log_every, .are_reported = options_.steps_are_reported},
+                    observers)} {}
 
 // For people only. Nothing reads it, so a resumed run need not write it again.
-void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run) {
+void keep_pipeline(const Value& pipeline, bool resumes, RunServices& run) {
   const std::filesystem::path folder = run.output_folder(), copy = folder / "pipeline.toml";
-  if (goes_on) remove_abandoned_files(folder);
+  if (resumes) remove_abandoned_files(folder);
   const std::string text = to_toml(pipeline);
-  if (goes_on && !is_special_file(copy)) {
+  if (resumes && !is_special_file(copy)) {
     std::ifstream file(copy, std::ios::binary);
     if (file && std::string(std::istreambuf_iterator<char>(file), {}) == text) return;
   }
@@ -65,13 +65,13 @@ void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run) {
     file.write(text);
     file.commit();
   } catch (const Error& error) {
-    if (!goes_on) fail(ErrorKind::run, "{}", error.what());
+    if (!resumes) fail(ErrorKind::run, "{}", error.what());
     run.warn(fmt::format("the run's copy of the pipeline stays as it was: {}", error.what()));
   }
 }
 
 void RunLog::report(const StepReport& report) {
-  const std::uint64_t pass = found_.epochs.passes(report.graph);
+  const std::uint64_t pass = findings_.epochs.passes(report.graph);
   if (reporter_ != nullptr) reporter_->send(report, pass);
   this->report(0, pass, report);
 }
@@ -79,48 +79,48 @@ void RunLog::report(const StepReport& report) {
 void RunLog::report(int rank, std::uint64_t pass, const StepReport& report) {
   const Lock lock(mutex_);
   if (!joint_) return take(report);
-  if (pass < found_.epochs.passes(report.graph)) return;  // belongs to a stopped pass
+  if (pass < findings_.epochs.passes(report.graph)) return;  // belongs to a stopped pass
   if (const auto whole = joint_->add(rank, pass, report)) take(whole->report);
 }
 
 void RunLog::take(const StepReport& report) {
   const GraphSums step{report.loss, report.sums, report.samples, 1, report.stream_hash, options_.output};
-  found_.epochs.add(report.graph, report.epoch, step);
+  findings_.epochs.add(report.graph, report.epoch, step);
   if (report.graph != options_.stepping_graph) return;
   StepLog::Scalars scalars;
   for (const auto& [name, sums] : report.auxiliary) {
     if (sums.weight() == 0) continue;
     const std::string figure = fmt::format("loss.{}", name);
-    found_.numbers.look(report.step, figure, scalars[figure] = quotient(sums.loss(), sums.weight()));
+    findings_.numbers.add(report.step, figure, scalars[figure] = quotient(sums.loss(), sums.weight()));
   }
-  found_.numbers.look(report.step, "loss", report.sums.loss());
-  if (!options_.tells_steps) return;
-  found_.steps.report(report.step, {report.epoch, report.samples, step.figures(kFiguresOfAStep), std::move(scalars)});
+  findings_.numbers.add(report.step, "loss", report.sums.loss());
+  if (!options_.reports_steps) return;
+  findings_.steps.report(report.step, {report.epoch, report.samples, step.figures(kFiguresOfAStep), std::move(scalars)});
 }
 
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
   if (graph != options_.stepping_graph) return;
-  found_.numbers.look(step, name, value);
-  if (options_.tells_steps) found_.steps.scalar(step, name, value);
+  findings_.numbers.add(step, name, value);
+  if (options_.reports_steps) findings_.steps.scalar(step, name, value);
 }
 
 void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
-  if (graph == options_.stepping_graph && options_.tells_steps) found_.steps.promise(step, name);
+  if (graph == options_.stepping_graph && options_.reports_steps) findings_.steps.promise(step, name);
 }
 
 void RunLog::not_finite(std::string_view graph, std::uint64_t step, std::string_view what) {
-  if (graph == options_.stepping_graph) found_.numbers.not_finite(step, what);
+  if (graph == options_.stepping_graph) findings_.numbers.not_finite(step, what);
 }
 
 void RunLog::set_dry_run(bool on) {
   is_dry_run_ = on;
-  found_.bad_samples.forget_held();
+  findings_.bad_samples.forget_held();
 }
 
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
   BadSampleEvent event = bad_sample_event(graph, sample, action);
-  if (is_dry_run_ && action != "fatal") return found_.bad_samples.hold(std::move(event));
-  found_.bad_samples.add(std::move(event));
+  if (is_dry_run_ && action != "fatal") return findings_.bad_samples.hold(std::move(event));
+  findings_.bad_samples.add(std::move(event));
 }
 
 void BadSamples::add(BadSampleEvent event) {
@@ -128,9 +128,9 @@ void BadSamples::add(BadSampleEvent event) {
   const SavedState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
   ahead_.insert(sample);
   if (event.action == "skipped") ++skipped_[event.graph];
-  if (told_.erase(sample) > 0) return;
+  if (repeated_.erase(sample) > 0) return;
   event.count = ++count_;
-  observers_.tell(std::move(event));
+  observers_.send(std::move(event));
 }
 
 std::uint64_t BadSamples::count() const {
@@ -154,7 +154,7 @@ void BadSamples::forget_held() {
   held_.clear();
 }
 
-void BadSamples::tell_held() {
+void BadSamples::report_held() {
   std::vector<BadSampleEvent> events;
   {
     const Lock lock(mutex_);
@@ -178,7 +178,7 @@ void BadSamples::restore(const SavedState& state) {
   const Lock lock(mutex_);
   count_ = state.bad_samples;
   ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
-  told_ = ahead_;
+  repeated_ = ahead_;
 }
 
 void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
@@ -187,7 +187,7 @@ void BadSamples::done(std::string_view graph, std::uint64_t epoch, std::uint64_t
     return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
   };
   std::erase_if(ahead_, is_done);
-  std::erase_if(told_, is_done);
+  std::erase_if(repeated_, is_done);
 }
 
 void StepLog::report(std::uint64_t step, Report report) {
@@ -197,14 +197,14 @@ void StepLog::report(std::uint64_t step, Report report) {
   pending.report.scalars.merge(report.scalars);
   report.scalars = std::move(pending.report.scalars);
   pending.report = std::move(report);
-  tell_if_whole(step);
+  report_if_complete(step);
 }
 
 void StepLog::scalar(std::uint64_t step, std::string_view name, double value) {
   const Lock lock(mutex_);
   Pending& pending = pending_[step];
   pending.report.scalars[std::string(name)] = value;
-  if (pending.promised.erase(std::string(name)) > 0) tell_if_whole(step);
+  if (pending.promised.erase(std::string(name)) > 0) report_if_complete(step);
 }
 
 void StepLog::promise(std::uint64_t step, std::string_view name) {
@@ -215,10 +215,10 @@ void StepLog::promise(std::uint64_t step, std::string_view name) {
 void StepLog::done(std::uint64_t step) {
   const Lock lock(mutex_);
   pending_[step].done = true;
-  tell_if_whole(step);
+  report_if_complete(step);
 }
 
-bool StepLog::has_told_until(std::uint64_t step) const {
+bool StepLog::has_reported_until(std::uint64_t step) const {
   const Lock lock(mutex_);
   return pending_.empty() || pending_.begin()->first >= step;
 }
@@ -228,7 +228,7 @@ void StepLog::times_from_now() {
   last_step_seconds_ = observers_.elapsed_seconds();
 }
 
-void StepLog::tell_if_whole(std::uint64_t step) {
+void StepLog::report_if_complete(std::uint64_t step) {
   const auto found = pending_.find(step);
   const Pending& pending = found->second;
   if ((setting_.are_reported && !pending.reported) || !pending.done || !pending.promised.empty()) return;
@@ -242,7 +242,7 @@ void StepLog::tell_if_whole(std::uint64_t step) {
     event.figures = pending.report.figures;
     event.scalars.assign(pending.report.scalars.begin(), pending.report.scalars.end());
     event.images_per_second = pending.report.samples / std::max(now - last_step_seconds_, 1e-9);
-    observers_.tell(std::move(event));
+    observers_.send(std::move(event));
   }
   last_step_seconds_ = now;
   pending_.erase(found);

@@ -39,7 +39,7 @@ class BadSamples {
   // Holds bad samples of a rehearsal. They will repeat, and are reported if the rehearsal fails.
   void hold(BadSampleEvent event);
   void forget_held();
-  void tell_held();
+  void report_held();
   std::uint64_t held(std::string_view graph) const;
 
   // Saves their number, and those that will repeat because their step or pass is unfinished.
@@ -53,7 +53,7 @@ class BadSamples {
   mutable Mutex mutex_;
   std::uint64_t count_ MILLRACE_GUARDED_BY(mutex_) = 0;
   std::set<SavedState::BadSample> ahead_ MILLRACE_GUARDED_BY(mutex_);  // in unfinished steps and passes
-  std::set<SavedState::BadSample> told_ MILLRACE_GUARDED_BY(mutex_);   // reported ones that repeat after a resume
+  std::set<SavedState::BadSample> repeated_ MILLRACE_GUARDED_BY(mutex_);  // reported ones that repeat after a resume
   std::vector<BadSampleEvent> held_ MILLRACE_GUARDED_BY(mutex_);       // in the current rehearsal
   std::map<std::string, std::uint64_t, std::less<>> skipped_ MILLRACE_GUARDED_BY(mutex_);  // by graph
 };
@@ -81,7 +81,7 @@ class StepLog {
   void promise(std::uint64_t step, std::string_view name);  // announces a scalar
   void done(std::uint64_t step);                            // its updates were submitted
 
-  bool has_told_until(std::uint64_t step) const;  // whether all steps before this one were reported
+  bool has_reported_until(std::uint64_t step) const;  // whether all steps before this one were reported
   void times_from_now();                          // ends a pause of the run
 
  private:
@@ -90,7 +90,7 @@ class StepLog {
     Report report;
     std::set<std::string, std::less<>> promised;  // not received yet
   };
-  void tell_if_whole(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
+  void report_if_complete(std::uint64_t step) MILLRACE_REQUIRES(mutex_);
 
   const Setting setting_;
   Observers& observers_;
@@ -113,7 +113,7 @@ class RunLog final : public RunServices {
   struct Options {
     std::uint64_t log_every = 1;                            // steps between events
     std::string stepping_graph;                             // the graph whose values are watched: "train"
-    bool tells_steps = true;                                // whether StepLog::done() is called for each of its steps
+    bool reports_steps = true;                              // whether StepLog::done() is called for each of its steps
     bool steps_are_reported = true;                         // false: steps are logged without their loss
     std::function<double(std::uint64_t)> rate_factor = {};  // per step, on top of requested factors; null: 1
     bool skips = false;                                     // NumberWatch::Setting
@@ -137,7 +137,7 @@ class RunLog final : public RunServices {
   // RunServices
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
-  void figure(std::string_view graph, const Figure& figure) override { found_.epochs.add_figure(graph, figure); }
+  void figure(std::string_view graph, const Figure& figure) override { findings_.epochs.add_figure(graph, figure); }
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
@@ -147,11 +147,11 @@ class RunLog final : public RunServices {
     return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
   }
 
-  // While on, bad samples are not reported: they will repeat, or BadSamples::tell_held() reports them if the rehearsal fails.
+  // While on, bad samples are not reported: they will repeat, or BadSamples::report_held() reports them if the rehearsal fails.
   void set_dry_run(bool on);
   bool is_dry_run() const override { return is_dry_run_; }
 
-  RunFindings& found() { return found_; }
+  RunFindings& findings() { return findings_; }
 
  private:
   void take(const StepReport& report) MILLRACE_REQUIRES(mutex_);
@@ -159,7 +159,7 @@ class RunLog final : public RunServices {
   const Options options_;
   Observers& observers_;
   const Requests& requests_;
-  RunFindings found_;
+  RunFindings findings_;
   Reporter* reporter_ = nullptr;         // null: reports stay in this process
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are complete
   std::filesystem::path folder_;
@@ -169,6 +169,6 @@ class RunLog final : public RunServices {
 
 // Writes the resolved pipeline into run.output_folder(). REQUIRES: it is set. Throws Error(run) naming the file; a resumed run
 // only warns, and keeps its file.
-void keep_pipeline(const Value& pipeline, bool goes_on, RunServices& run);
+void keep_pipeline(const Value& pipeline, bool resumes, RunServices& run);
 
 }  // namespace millrace

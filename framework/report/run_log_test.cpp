@@ -38,7 +38,7 @@ struct Log {
     event.epoch = epoch;
     event.position = position;
     event.action = "skipped";
-    log.found().bad_samples.add(std::move(event));
+    log.findings().bad_samples.add(std::move(event));
   }
   std::vector<std::uint64_t> counts() {
     observers.flush({});
@@ -57,11 +57,11 @@ SavedState stopped() {
   run.bad("train", 1, 3);
   run.bad("train", 1, 17);
   run.bad("validate", 1, 5);
-  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
+  run.log.findings().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("validate", 1, 6);
-  run.log.found().bad_samples.done("train", 0, 10);
+  run.log.findings().bad_samples.done("train", 0, 10);
   SavedState state;
-  run.log.found().bad_samples.save(state);
+  run.log.findings().bad_samples.save(state);
   return read_saved_state(to_json(state));
 }
 
@@ -73,18 +73,18 @@ TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
 
 TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   Log run;
-  run.log.found().bad_samples.restore(stopped());
+  run.log.findings().bad_samples.restore(stopped());
   run.bad("validate", 1, 6);
   run.bad("train", 1, 17);
   EXPECT_EQ(run.counts(), std::vector<std::uint64_t>{});
-  EXPECT_EQ(run.log.found().bad_samples.skipped("validate"), 1U) << "of the pass that is made again";
-  run.log.found().bad_samples.done("validate", UINT64_MAX, 0);
+  EXPECT_EQ(run.log.findings().bad_samples.skipped("validate"), 1U) << "of the pass that is made again";
+  run.log.findings().bad_samples.done("validate", UINT64_MAX, 0);
   run.bad("train", 1, 18);
   run.bad("validate", 1, 6);  // in the next pass
   EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
-  EXPECT_EQ(run.log.found().bad_samples.count(), 6U);
+  EXPECT_EQ(run.log.findings().bad_samples.count(), 6U);
   SavedState next;  // stopped before their step is done
-  run.log.found().bad_samples.save(next);
+  run.log.findings().bad_samples.save(next);
   EXPECT_EQ(next.bad_and_ahead,
             (std::vector<SavedState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
 }
@@ -96,22 +96,22 @@ TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
   report.graph = "train";
   report.step = 4;
   run.log.report(report);
-  run.log.found().steps.done(4);
-  EXPECT_TRUE(run.log.found().steps.has_told_until(4));
-  EXPECT_FALSE(run.log.found().steps.has_told_until(5));
+  run.log.findings().steps.done(4);
+  EXPECT_TRUE(run.log.findings().steps.has_reported_until(4));
+  EXPECT_FALSE(run.log.findings().steps.has_reported_until(5));
   run.log.scalar("train", 4, "gradient_norm", 1.5);
-  EXPECT_TRUE(run.log.found().steps.has_told_until(5));
+  EXPECT_TRUE(run.log.findings().steps.has_reported_until(5));
 }
 
 TEST(RunLog, TheRateOfAStepBehindAStandstillIsThatOfTheStep) {
   Log run;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  run.log.found().steps.times_from_now();
+  run.log.findings().steps.times_from_now();
   RunServices::StepReport report;
   report.graph = "train";
   report.samples = 1;
   run.log.report(report);
-  run.log.found().steps.done(0);
+  run.log.findings().steps.done(0);
   run.observers.flush({});
   ASSERT_EQ(run.told->rates.size(), 1U);
   EXPECT_GT(run.told->rates[0], 15) << "it took no tenth of a second";
@@ -119,14 +119,14 @@ TEST(RunLog, TheRateOfAStepBehindAStandstillIsThatOfTheStep) {
 
 // step_done() is not called then, and waiting entries would grow with each step.
 TEST(RunLog, OfAnEvaluationKeepsNoStep) {
-  Log run{{.stepping_graph = "validate", .tells_steps = false}};
+  Log run{{.stepping_graph = "validate", .reports_steps = false}};
   RunServices::StepReport report;
   report.graph = "validate";
   report.step = 4;
   run.log.report(report);
   run.log.scalar("validate", 4, "gradient_norm", 1.5);
-  EXPECT_TRUE(run.log.found().steps.has_told_until(5));
-  EXPECT_EQ(run.log.found().epochs.of("validate", 0).steps, 1U);
+  EXPECT_TRUE(run.log.findings().steps.has_reported_until(5));
+  EXPECT_EQ(run.log.findings().epochs.of("validate", 0).steps, 1U);
 }
 
 RunServices::StepReport validated(std::uint64_t step, double loss) {
@@ -141,7 +141,7 @@ RunServices::StepReport validated(std::uint64_t step, double loss) {
 // As when an observer requests a stop, or time is up, during the last evaluation.
 TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
   Log run;
-  EpochSums& epochs = run.log.found().epochs;
+  EpochSums& epochs = run.log.findings().epochs;
   epochs.begin_pass("validate");
   run.log.report(validated(0, 5));
   epochs.begin_pass("validate");
@@ -153,7 +153,7 @@ TEST(RunLog, APassThatWasStoppedLeavesNothingToTheNext) {
 // It once polled 5,000 times a second, and copied a class matrix each time.
 TEST(RunLog, OneThatWaitsForStepsIsWokenByTheLastOfThem) {
   Log run;
-  const EpochSums& epochs = run.log.found().epochs;
+  const EpochSums& epochs = run.log.findings().epochs;
   constexpr auto kAMoment = std::chrono::milliseconds(1), kForever = std::chrono::milliseconds(600'000);
   run.log.report(validated(0, 5));
   EXPECT_EQ(epochs.await("validate", 0, 1, kForever), 1U);
@@ -171,7 +171,7 @@ TEST(RunLog, OneThatWaitsForStepsIsWokenByTheLastOfThem) {
 TEST(RunLog, StepsOfTwoPassesAreNotAddedUp) {
   Log run;
   run.log.share_reports(2, nullptr);
-  EpochSums& epochs = run.log.found().epochs;
+  EpochSums& epochs = run.log.findings().epochs;
   epochs.begin_pass("validate");
   run.log.report(validated(0, 5));
   run.log.report(1, 2, validated(0, 2));  // rank 1 is ahead
@@ -189,10 +189,10 @@ TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;
   Value pipeline;
   pipeline.set("seed", Value(std::int64_t{1}));
-  const auto open = [&](bool goes_on) {
+  const auto open = [&](bool resumes) {
     Log run;
     run.log.set_folder(folder.path());
-    keep_pipeline(pipeline, goes_on, run.log);
+    keep_pipeline(pipeline, resumes, run.log);
   };
   const auto text = [&] {
     std::ifstream file(folder.path() / "pipeline.toml");

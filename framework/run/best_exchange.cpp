@@ -26,12 +26,10 @@ Weights BestExchange::read(const Best& best) const {
       file.file = run_.weights->best_path().string();
       return load_weights(file, *run_.pipeline().network);
     }
-    run_.observers().warn(
-        fmt::format("'{}' does not hold the best weights, of step {}: the evaluation at the end is of the last ones",
-                    run_.weights->best_path().string(), best.step));
+    run_.observers().warn(fmt::format("'{}' does not hold the best weights, of step {}: the final evaluation uses the last ones",
+                                      run_.weights->best_path().string(), best.step));
   } catch (const Error& error) {
-    run_.observers().warn(
-        fmt::format("the evaluation at the end is of the last weights, and not of the best ones: {}", error.what()));
+    run_.observers().warn(fmt::format("the final evaluation uses the last weights instead of the best ones: {}", error.what()));
   }
   return {};
 }
@@ -84,7 +82,8 @@ BestExchange::~BestExchange() {
       }
     }
   } catch (const Error& error) {
-    run_.observers().warn(fmt::format("the last weights are not back in place of the best ones: {}", error.what()));
+    run_.observers().warn(
+        fmt::format("the last weights could not be restored after the evaluation of the best ones: {}", error.what()));
   }
 }
 

@@ -32,7 +32,7 @@ Bottleneck device_bound(const TelemetryEvent& done) {
   Bottleneck found{.kind = Bottleneck::Kind::device, .name = "the device"};
   for (const StageTelemetry& stage : done.stages) {
     const double share = stage.device_seconds / done.elapsed_seconds;
-    // A sum takes no time of the device's where it runs beside other work.
+    // A sum that overlaps other work costs the device no time.
     if (!stage.on_device || stage.replica < 0 || share <= found.share) continue;
     found.name = stage.name;
     found.replica = done.devices.size() > 1 ? stage.replica : -1;

@@ -1,4 +1,4 @@
-// What a run waits for, from two looks at it. Pure.
+// What a run waits for, from two samples of it. Pure.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// All shares are shares of the time between the two looks (elapsed_seconds).
+// All shares are shares of the time between the two samples (elapsed_seconds).
 //
 // What is named keeps devices from computing for longer than anything else does; where nothing keeps them for 5 % of the time,
 // it is the devices' own work. Standing still, in which devices may compute, is named from 20 % of the time on. Data that does
@@ -16,7 +16,7 @@ namespace millrace {
 // fifth of the time and no batch is free, the batches.
 struct Bottleneck {
   enum class Kind {
-    unknown,     // nothing was done between the looks
+    unknown,     // nothing was done between the samples
     device,      // share: in which the busiest device works on what stage `name` submits
     data,        // share of the time of the threads that run stage `name`, in which they are inside it
     credit,      // share: in which no batch was free to be read into

@@ -14,7 +14,7 @@
 #include "config/document.h"
 #include "config/named_weights.h"
 #include "millrace/backend/network.h"
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -117,13 +117,14 @@ Measurements with_earlier(Measurements measured, const RunContext& run, const st
     if (pass.best_step == 0) before.last[pass.graph] = {pass.step, pass.figures};
     if (best && of == best->step) before.best[pass.graph] = {of, pass.figures};
   };
-  retell(folder / "metrics.jsonl", {run.prepared.resume_point->checkpoint.state.step, run.steps().first}, {.pass = add});
+  send_earlier_events(folder / "metrics.jsonl", {run.prepared.resume_point->checkpoint.state.step, run.steps().first},
+                      {.pass = add});
   measured.last.merge(before.last);
   measured.best.merge(before.best);
   return measured;
 }
 
-// A process that has not seen the best step knows its value alone: whether that is a share, a later pass says.
+// A process that has not measured the best step has only its value; a later pass shows whether that is a share.
 Figure best_figure_of(const Ended& result) {
   Figure best{result.best_found->figure, result.best_found->value};
   for (const auto& [graph, pass] : result.measured.last) {
@@ -147,7 +148,7 @@ std::string prediction(const RunContext& run, const CardPlace& place) {
       code_block("sh", command));
 }
 
-// With all that the run's results depend on, and without what says how it talked.
+// With everything that the results depend on, and without options of its output.
 std::string command_of(const RunContext& run, const CardPlace& place) {
   const RunOptions& options = run.options();
   const std::string& command = options.commands.explain;
@@ -226,8 +227,8 @@ std::string figures_table(const Ended& result, const std::string& best_file) {
   for (const auto& [graph, pass] : result.measured.last) add_all(graph, pass);
   for (const auto& [graph, pass] : result.measured.best) {
     const auto last = result.measured.last.find(graph);
-    const bool is_said = last != result.measured.last.end() && last->second.step == pass.step;
-    if (pass.step == best && !is_said) add_all(graph, pass);
+    const bool is_listed = last != result.measured.last.end() && last->second.step == pass.step;
+    if (pass.step == best && !is_listed) add_all(graph, pass);
   }
   if (best > 0 && !has_best) add(result.best_found->figure, figure_text(best_figure_of(result)), best);
   return rows.empty() ? rows : "| figure | value | weights |\n|---|---:|---|\n" + rows;
@@ -235,9 +236,9 @@ std::string figures_table(const Ended& result, const std::string& best_file) {
 
 std::string changes_table(const std::vector<Difference>& changes, std::uint64_t step) {
   std::string rows;
-  const auto said = [](const std::string& value) { return value.empty() ? std::string("not set") : markdown_text(value); };
+  const auto value_text = [](const std::string& value) { return value.empty() ? std::string("not set") : markdown_text(value); };
   for (const Difference& each : changes) {
-    rows += fmt::format("| {} | {} | {} |\n", markdown_text(each.key), said(each.then), said(each.now));
+    rows += fmt::format("| {} | {} | {} |\n", markdown_text(each.key), value_text(each.then), value_text(each.now));
   }
   if (rows.empty()) return rows;
   return fmt::format("| key | until step {} | since then |\n|---|---|---|\n{}", step, rows);

@@ -1,4 +1,4 @@
-// What a run was, beside the weights that it has left: card.md.
+// The description of a run next to its weights: card.md.
 #pragma once
 
 #include <cstdint>

@@ -36,8 +36,8 @@ std::string own_sizes_text(const GraphBuild& build) {
                                     [](const Port& port) { return port.payload == payload::kImageChunk; });
     if (!images || build.stages()[s].front()->image_shape().is_static()) continue;
     const std::string where = build.plan().name + "." + stage.name;
-    text += fmt::format("  {:>10}  {:<20}  images of the files' own sizes besides, a few a thread, until they are resized\n",
-                        "and", where);
+    text += fmt::format("  {:>10}  {:<20}  images at the size of their files, a few per thread, until they are resized\n", "and",
+                        where);
   }
   return text;
 }
@@ -52,8 +52,7 @@ std::string cut_text(const GraphBuild& build) {
     const Value &least = area->array()[0], &most = area->array()[1];
     if (!least.is_number() || !most.is_number() || least.number() >= 1 || most.number() <= 0) continue;
     text += fmt::format(
-        "  {} takes a random part of {:.3g} to {:.3g} % of each image's area: what lies outside is not seen, and the "
-        "label stays\n",
+        "  {} takes a random part of {:.3g} to {:.3g} % of each image's area: the rest is not seen, and the label stays\n",
         stage.name, 100 * least.number(), 100 * most.number());
   }
   return text;

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// Has rank 0 tell what the others have warned of: what several found once. All processes of the run call it.
+// Rank 0 reports the warnings of all ranks, each once. All processes of the run call it.
 void gather_warnings(PreparedRun& run);
 
 // Plan, shapes, steps, devices, and the memory bound per stage and device. A few lines of plain text. All processes

@@ -165,7 +165,7 @@ bool Decider::ask_to_stop(std::string why) {
 void Decider::on(const event::Ticked& event) {
   const double most = rules_.stop.max_seconds;
   if (!rules_.trains || has_ended() || most <= 0 || event.seconds < most) return;
-  ask_to_stop(fmt::format("max_time is over, {}", duration_text(event.seconds)));
+  ask_to_stop(fmt::format("max_time is reached, {}", duration_text(event.seconds)));
 }
 
 void Decider::on(const event::Signal& event) {

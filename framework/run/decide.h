@@ -207,7 +207,7 @@ using RunEvent = std::variant<event::Began, event::Ticked, event::Signal, event:
                               event::PassEnded, event::Verdict, event::BestInPlace, event::CheckpointMade, event::Failed>;
 
 namespace action {
-// The comment names the event that the Runner answers with; without one there is no answer.
+// The comment names the event that the Runner answers with; without one, none answers.
 struct TryGraph {
   std::size_t graph = 0;
 };  // Drained
@@ -256,7 +256,7 @@ struct Agree {
 struct SaveBest {};                       // from the replicas
 struct RetryBest {};                      // those that could not be written
 struct PutBest {
-  std::optional<Best> best;  // nothing: this process does not know of better weights than the last ones
+  std::optional<Best> best;  // empty if this process has no better weights than the last ones
 };                           // BestInPlace
 struct SaveWeights {
   RequestEvent request;

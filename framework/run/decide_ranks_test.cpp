@@ -92,7 +92,7 @@ class Ranks {
     }
     if (rank.done >= agreed_ || rank.done >= rank.horizon) return false;
     ++rank.done;
-    look_at_horizon(rank);
+    check_horizon(rank);
     return true;
   }
 
@@ -105,7 +105,7 @@ class Ranks {
     return true;
   }
 
-  static void look_at_horizon(Rank& rank) {
+  static void check_horizon(Rank& rank) {
     if (!rank.is_training || rank.was_reached || rank.done < rank.horizon) return;
     rank.was_reached = true;
     rank.inbox.emplace_back(event::Reached{rank.done});
@@ -113,7 +113,7 @@ class Ranks {
   static void lower(Rank& rank, std::uint64_t limit) {
     rank.asked = std::min(rank.asked, limit);
     rank.horizon = std::max(rank.asked, rank.done);
-    look_at_horizon(rank);
+    check_horizon(rank);
   }
   void enter(const std::vector<RequestEvent>& requests, std::uint64_t from) {
     for (Rank& rank : ranks_) {
@@ -179,7 +179,7 @@ class Ranks {
   void execute(Rank& rank, action::EndTry&) { rank.results.emplace_back(event::Tried{}); }
   void execute(Rank& rank, action::StartTraining&) {
     rank.is_training = true;
-    look_at_horizon(rank);
+    check_horizon(rank);
   }
   void execute(Rank& rank, action::SetHorizon& action) {
     rank.asked = action.step;
@@ -191,7 +191,7 @@ class Ranks {
     }
     rank.horizon = std::max(rank.asked, rank.done);
     rank.was_reached = false;
-    look_at_horizon(rank);
+    check_horizon(rank);
   }
   void execute(Rank& rank, action::StopGraph& action) {
     if (action.graph == 0) {

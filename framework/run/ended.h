@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// What a graph beside the training has measured of the weights of a step.
+// Measurements of another graph, of the weights of a step.
 struct Measured {
   std::uint64_t step = 0;
   std::vector<Figure> figures;
@@ -23,7 +23,7 @@ struct Measurements {
   std::map<std::string, Measured> last, best;
 };
 
-// What a run asks for that has failed since numbers were not finite: to be prepared again, with these options.
+// Requests that a run that failed because of numbers that are not finite is prepared again, with these options.
 struct Rollback {
   Error error;
   RunOptions options;

@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "report/run_log.h"
+#include "run/prepare.h"
 #include "run/replay.h"
 #include "stages/build.h"
 #include "weight_files/fetched_weights.h"
@@ -184,7 +185,7 @@ class StepExamination {
       const double loss = sums[i].loss();
       if (std::isfinite(loss)) continue;
       const Spread output(replica->logits());
-      return fmt::format("forward: the loss '{}' is {}, and the network's output is finite: {}\n",
+      return fmt::format("forward: the loss '{}' is {}, but the network's output is finite: {}\n",
                          request_.losses[i].loss->info().name, std::isnan(loss) ? std::abs(loss) : loss, output.text());
     }
     for (std::size_t index = network_.layers.size(); index-- > 0;) {
@@ -298,7 +299,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   std::string began, at_the_end;
   {
     const auto run = prepare(pipeline, registry, options);
-    const NumberWatch& numbers = run->audience.log().found().numbers;
+    const NumberWatch& numbers = run->audience.log().findings().numbers;
     first = run->steps.first;
     began = where_it_began(*run);
     replay(*run, 0, [&](Batch&) { return !numbers.trouble(); });
@@ -306,10 +307,9 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     if (!wrong) at_the_end = wrong_parameter(*run, "after the last step");
   }
   if (!wrong && at_the_end.empty())
-    return fmt::format("replayed from {}: all losses, gradients and weights are finite. File and options have to be the run's\n",
-                       began);
+    return fmt::format("replayed from {}: all losses, gradients and weights are finite. Use the run's file and options\n", began);
   if (!wrong) {
-    return fmt::format("replayed from {}: all losses and gradients are finite, and not all weights\n{}", began,
+    return fmt::format("replayed from {}: all losses and gradients are finite, but not all weights\n{}", began,
                        explain_parameters(pipeline, registry, options));
   }
   std::string found;
@@ -318,7 +318,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     found = StepExamination(*run, batch).text();
     return found.empty() && batch.step < wrong->step;
   });
-  if (found.empty()) found = "each layer by itself is finite: what the run computes at once, or adds up, is not\n";
+  if (found.empty()) found = "each layer alone is finite, but a fused or summed result of the run is not\n";
   return fmt::format("replayed from {}: {}\n{}", began, wrong->text(), found);
 }
 

@@ -108,7 +108,7 @@ class Keeper {
     return record_["files"].emplace_back(std::move(file));
   }
 
-  // What the record says that was made when this copy in the run's folder was; null: it is another file.
+  // The record made with this copy in the run's folder; null if it is another file.
   const Json* noted_before(const fs::path& path) const {
     const Json& files = before_.at("files");
     const auto found = std::ranges::find_if(files, [&](const Json& each) {
@@ -124,7 +124,7 @@ class Keeper {
     }
   }
 
-  // Its copy says all, whatever it extends; of each file that was read the record holds the hash.
+  // Its copy is complete, whatever it extends; the record holds the hash of each file that was read.
   void keep_network() {
     const std::string& file = run_.pipeline.network_params.use;
     if (run_.network_text.empty()) return;
@@ -148,8 +148,8 @@ class Keeper {
     }
     if (!is_local_path(named_weights(pipeline_))) return;
     Value& network = *pipeline_.find("network");
-    Value* const said = network.find("weights");
-    Value& file = said->kind() == Value::Kind::table ? *said->find("file") : *said;
+    Value* const weights = network.find("weights");
+    Value& file = weights->kind() == Value::Kind::table ? *weights->find("file") : *weights;
     make_whole(file);
     for (const Json& each : record_["files"]) {
       if (each.value("what", "") != "weights") continue;
@@ -213,7 +213,7 @@ void keep_run(const PreparedRun& run, const fs::path& folder) {
   } catch (...) {
     const Error error = current_error();
     if (!resumes) fail(ErrorKind::run, "{}", error.what());
-    log.warn(fmt::format("the run's folder keeps what it has, and nothing of this call: {}", error.what()));
+    log.warn(fmt::format("the run's folder does not record this call: {}", error.what()));
   }
 }
 

@@ -9,12 +9,12 @@
 
 namespace millrace {
 
-// Does the steps of the main graph as Run would, but writes nothing and tells observers nothing. From step `from` on, `look` sees
-// each batch when all updates before it are done, and says whether its step is done. Throws what it throws.
+// Does the steps of the main graph as Run would, but writes nothing and informs no observers. From step `from` on, calls `look`
+// with each batch when all earlier updates are done; it returns whether to do its step. Throws what it throws.
 void replay(PreparedRun& run, std::uint64_t from, const std::function<bool(Batch& batch)>& look);
 
 // Does steps [first, last) of the graph. `wants` sees each of them when its batch is complete and the updates before it are
-// submitted, and says whether it is done; after the first refusal no further step is done. Throws what `wants` throws, else what
+// submitted, and returns whether to do it; after the first refusal no further step is done. Throws what `wants` throws, else what
 // the graph throws. REQUIRES: the graph has not been started.
 void replay_steps(Graph& graph, std::uint64_t first, std::uint64_t last,
                   const std::function<bool(const Graph::StepReady& ready)>& wants);

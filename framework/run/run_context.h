@@ -16,7 +16,7 @@ namespace millrace {
 struct RunContext {
   PreparedRun& prepared;
   const std::vector<std::unique_ptr<StepBarrier>>& barriers;  // by graph; empty: this process is alone
-  WeightsWriter* weights = nullptr;                           // null: there is no network
+  WeightsWriter* weights = nullptr;                           // null without a network
   Checkpointer* checkpointer = nullptr;                       // null: the run has no checkpoints
 
   const Pipeline& pipeline() const { return prepared.pipeline; }
@@ -27,7 +27,7 @@ struct RunContext {
   const Replicas& replicas() const { return prepared.replicas.here(); }
   const StepRange& steps() const { return prepared.steps; }
   RunLog& log() const { return prepared.audience.log(); }
-  RunFindings& found() const { return log().found(); }
+  RunFindings& findings() const { return log().findings(); }
   Observers& observers() const { return prepared.audience.observers(); }
   Requests& requests() const { return prepared.audience.requests(); }
   void doing(std::string what) const {

@@ -18,7 +18,7 @@
 namespace millrace {
 namespace {
 
-constexpr auto kPause = std::chrono::microseconds(200);  // of one that waits for what observers hear of a step
+constexpr auto kPause = std::chrono::microseconds(200);                         // between polls for the reports of a step
 constexpr int kMaxReportedDetails = 4 * static_cast<int>(kMaxReportedClasses);  // of sinks; of more, those asked for alone
 constexpr auto kReportPeriod =
     std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
@@ -62,15 +62,15 @@ void RunMeter::restore(const SavedState& saved) {
     sums.sums = epoch.sums;
     if (state_.epoch_is_over) sums.loss = main.loss();  // else the steps that the epoch still has bring it
   } else if (run_.options().is_first()) {
-    run_.log().warn(fmt::format("[{}]: the loss is another one than before: figures of epoch {} leave out its first {} step{}",
-                                main.plan().name, saved.epoch + 1, steps, steps == 1 ? "" : "s"));
+    run_.log().warn(fmt::format("[{}]: the loss has changed: figures of epoch {} leave out its first {} step{}", main.plan().name,
+                                saved.epoch + 1, steps, steps == 1 ? "" : "s"));
   }
-  run_.found().epochs.restore(main.plan().name, saved.epoch, std::move(sums));
+  run_.findings().epochs.restore(main.plan().name, saved.epoch, std::move(sums));
 }
 
-void RunMeter::stands_still() {
+void RunMeter::pause() {
   training_.stop();
-  telemetry_.stands_still();
+  telemetry_.pause();
 }
 
 SavedState::Epoch RunMeter::epoch_so_far(std::uint64_t done) {
@@ -103,19 +103,19 @@ RunMeter::MeasuredEpoch RunMeter::measure_epoch(std::uint64_t epoch, std::uint64
   return {std::move(event), sums.measured_nothing()};
 }
 
-// An epoch of nothing is no training, and would end well.
-void RunMeter::tell(MeasuredEpoch epoch) {
+// Without this error, an epoch without samples would end well.
+void RunMeter::report(MeasuredEpoch epoch) {
   const std::string name = epoch.event.graph;
   const std::uint64_t number = epoch.event.epoch, done = epoch.event.step;
   warn_of_loss(epoch.event);
-  run_.observers().tell(std::move(epoch.event));
+  run_.observers().send(std::move(epoch.event));
   if (epoch.measured_nothing && run_.options().is_first()) {
     fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, number,
          left_out_text(name));
   }
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
-  run_.found().epochs.forget(name, number - 1);
-  run_.found().bad_samples.done(name, number, 0);
+  run_.findings().epochs.forget(name, number - 1);
+  run_.findings().bad_samples.done(name, number, 0);
   training_.set(0);
   seconds_before_ = samples_before_ = 0;
 }
@@ -127,13 +127,13 @@ void RunMeter::warn_of_loss(const EpochEvent& epoch) {
   const bool begins_new = state_.begun_with == 0 && weights.from.file.empty() && weights.metadata.empty();
   const auto loss = std::ranges::find(epoch.figures, "loss", &Figure::name);
   if (!begins_new || loss == epoch.figures.end() || !run_.options().is_first()) return;
-  if (run_.options().only_main) return;  // a trial: its own verdict says it
+  if (run_.options().only_main) return;  // a trial reports its own verdict
   if (epoch.epoch == 1) first_loss_ = loss->value;
   if (epoch.epoch == 1 || !first_loss_ || !(*first_loss_ - loss->value < kLeastFall * std::abs(*first_loss_))) return;
-  run_.log().warn(fmt::format(
-      "[{}]: the loss has not fallen: it is {:.4g} in epoch {}, and was {:.4g} in the first one. --overfit 4 asks whether "
-      "the network learns four batches by heart, and --find-rate proposes a learning rate",
-      epoch.graph, loss->value, epoch.epoch, *first_loss_));
+  run_.log().warn(
+      fmt::format("[{}]: the loss has not fallen: it is {:.4g} in epoch {}, and was {:.4g} in the first one. --overfit 4 tests "
+                  "whether the network learns four batches by heart, and --find-rate proposes a learning rate",
+                  epoch.graph, loss->value, epoch.epoch, *first_loss_));
   first_loss_.reset();
 }
 
@@ -152,13 +152,13 @@ void RunMeter::warn_of_explosion(const PassEvent& pass) const {
 void RunMeter::warn_of_nothing(const std::string& graph) const {
   if (!run_.options().is_first()) return;
   run_.log().warn(
-      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; it has no figures, and "
-                  "counts for no best weights, [stop] or [plateau]",
+      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; the pass has no figures, and does "
+                  "not count for best weights, [stop] or [plateau]",
                   graph, state_.done, left_out_text(graph)));
 }
 
 std::string RunMeter::left_out_text(const std::string& graph) const {
-  const std::uint64_t skipped = run_.found().bad_samples.skipped(graph);
+  const std::uint64_t skipped = run_.findings().bad_samples.skipped(graph);
   if (skipped == 0) return ": all weights are 0";
   return fmt::format(": {} bad sample{} skipped so far, which quarantine.jsonl names", skipped, skipped == 1 ? " was" : "s were");
 }
@@ -166,11 +166,11 @@ std::string RunMeter::left_out_text(const std::string& graph) const {
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
 GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   const double patience = run_.options().report_patience;
-  const EpochSums& epochs = run_.found().epochs;
+  const EpochSums& epochs = run_.findings().epochs;
   WaitedTime waited;
   std::uint64_t there = 0;
   while (reported_ && (there = epochs.await(graph, epoch, steps, kReportPeriod)) < steps && !progress_.is_drained) {
-    if (waited.look() <= patience) continue;
+    if (waited.seconds() <= patience) continue;
     run_.log().warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others", graph,
                                 there, steps, epoch + 1, patience));
     reported_ = there > 0;
@@ -179,17 +179,17 @@ GraphSums RunMeter::await_reports(const std::string& graph, std::uint64_t epoch,
   return epochs.of(graph, epoch);
 }
 
-// What a device computes beside a step's loss, such as the norm of its gradients, may come after it.
+// Other results of a step, such as the norm of its gradients, may arrive after its loss.
 void RunMeter::await_steps(std::uint64_t done) {
   const double patience = run_.options().report_patience;
   WaitedTime waited;
-  while (tells_steps_ && !run_.found().steps.has_told_until(done) && !progress_.is_drained) {
-    if (waited.look() > patience) {
+  while (reports_steps_ && !run_.findings().steps.has_reported_until(done) && !progress_.is_drained) {
+    if (waited.seconds() > patience) {
       run_.log().warn(
-          fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
-                      "than their epochs from here on",
+          fmt::format("step {}: metrics that its stages promised did not arrive within {} s; from here on steps are reported "
+                      "after their epochs",
                       done, patience));
-      tells_steps_ = false;
+      reports_steps_ = false;
     }
     std::this_thread::sleep_for(kPause);
   }
@@ -198,8 +198,9 @@ void RunMeter::await_steps(std::uint64_t done) {
 void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps) {
   const auto await_here = [&] {
     WaitedTime waited;
-    const EpochSums& epochs = run_.found().epochs;
-    while (epochs.await(graph, epoch, steps, kReportPeriod) < steps && waited.look() < run_.options().report_patience) continue;
+    const EpochSums& epochs = run_.findings().epochs;
+    while (epochs.await(graph, epoch, steps, kReportPeriod) < steps && waited.seconds() < run_.options().report_patience)
+      continue;
   };
   const bool is_first = run_.options().is_first();
   if (!is_first) await_here();                 // then its reports are on their way
@@ -210,24 +211,24 @@ void RunMeter::await_others(const std::string& graph, std::uint64_t epoch, std::
 GraphSums RunMeter::take_sums(const std::string& graph, std::uint64_t first_epoch, std::uint64_t last_epoch) {
   GraphSums all;
   for (std::uint64_t epoch = first_epoch; epoch <= last_epoch; ++epoch) {
-    all.add(run_.found().epochs.of(graph, epoch));
-    run_.found().epochs.forget(graph, epoch);
+    all.add(run_.findings().epochs.of(graph, epoch));
+    run_.findings().epochs.forget(graph, epoch);
   }
   return all;
 }
 
 // A loss that is not finite is one of the step before the pass, and ends the run as a loss of training does. Other figures may be
 // infinite where all is well, as PSNR is.
-void RunMeter::look_at_numbers(const PassEvent& pass) {
+void RunMeter::check_numbers(const PassEvent& pass) {
   const auto loss = std::ranges::find(pass.figures, "loss", &Figure::name);
   const bool is_wrong = loss != pass.figures.end() && !std::isfinite(loss->value);
   if (is_wrong && run_.main().trains() && run_.pipeline().run.on_nan != "skip" && pass.step > 0)
-    return run_.found().numbers.look(pass.step - 1, fmt::format("the loss of [{}]", pass.graph), loss->value);
+    return run_.findings().numbers.add(pass.step - 1, fmt::format("the loss of [{}]", pass.graph), loss->value);
   if (!run_.options().is_first()) return;
   const auto wrong = std::ranges::find_if(pass.figures, [](const Figure& figure) { return !std::isfinite(figure.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
   const std::string when = run_.main().trains() ? fmt::format(" at step {}; {}", pass.step, newest_words(run_.checkpointer))
-                                                : ": the weights hold such numbers, or the network's values grow too large";
+                                                : ": the weights are not finite either, or the network's values grow too large";
   run_.log().warn(fmt::format("[{}]: {} is {}{}", pass.graph, wrong->name, wrong->value, when));
 }
 
@@ -239,7 +240,7 @@ std::vector<Figure> RunMeter::figures_of(const GraphBuild& build, const GraphSum
   for (const auto& figure : {best_figure(pipeline), pipeline.stop.figure, pipeline.plateau.figure}) {
     if (figure && figure->graph == graph) wanted.insert(figure->name);
   }
-  std::vector<Figure> figures = sums.figures(), more = run_.found().epochs.take_figures(graph);
+  std::vector<Figure> figures = sums.figures(), more = run_.findings().epochs.take_figures(graph);
   const bool has_few = std::ranges::count(more, true, &Figure::is_detail) <= kMaxReportedDetails;
   std::erase_if(more, [&](const Figure& each) { return each.is_detail && !has_few && !wanted.contains(each.name); });
   if (const std::optional<ClassTotals> totals = sums.class_totals())
@@ -263,9 +264,9 @@ bool RunMeter::is_best(std::uint64_t step) const {
   return state_.has_best() && state_.best.batch_size == 0 && state_.best.best_step == step;
 }
 
-// A network that has hardly begun to learn often names one class alone, so that the first pass of a training says little: its
+// A network that has hardly begun to learn often names one class alone, so the first pass of a training is a weak sign: its
 // line names the class, and the next one, or the run's end, warns.
-void RunMeter::look_for_one_class(const PassEvent& pass) {
+void RunMeter::check_for_one_class(const PassEvent& pass) {
   OneClass& found = one_class_[pass.graph];
   if (pass.only_class.empty() || !run_.main().trains() || !run_.options().is_first()) {
     found.passes = 0;
@@ -275,24 +276,23 @@ void RunMeter::look_for_one_class(const PassEvent& pass) {
   found.name = pass.only_class;
   if (is_best(step)) found.best_step = step;
   if (++found.passes == 2) warn_of_one_class(pass.graph, found);
-  if (found.passes >= 2) found.told_step = found.best_step;
+  if (found.passes >= 2) found.warned_step = found.best_step;
 }
 
 void RunMeter::warn_of_one_class(const std::string& graph, const OneClass& found) const {
-  const std::string best = is_best(found.best_step) ? fmt::format(", by the best weights so far too, those of step {} by {}",
+  const std::string best = is_best(found.best_step) ? fmt::format(", also by the best weights so far, those of step {} by {}",
                                                                   found.best_step, best_figure(run_.pipeline())->text())
                                                     : std::string();
-  run_.log().warn(fmt::format(
-      "[{}]: everything is predicted as '{}', though other classes occur{}: the network does not tell them apart. Look at the "
-      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels; where one "
-      "class "
-      "has most of the images, at class_weights of the loss and at `balance` of the source",
-      graph, found.name, best));
+  run_.log().warn(
+      fmt::format("[{}]: everything is predicted as '{}', though other classes occur{}: the network does not distinguish them. "
+                  "Check the learning rate (--find-rate), the mean and deviation of the normalisation, and the labels; if one "
+                  "class has most of the images, check class_weights of the loss and `balance` of the source",
+                  graph, found.name, best));
 }
 
 const Measurements& RunMeter::end_run() const {
   for (const auto& [graph, found] : one_class_) {
-    if (!is_best(found.best_step) || found.told_step == found.best_step) continue;
+    if (!is_best(found.best_step) || found.warned_step == found.best_step) continue;
     warn_of_one_class(graph, found);
   }
   return measured_;
@@ -332,34 +332,34 @@ RunMeter::MeasuredPass RunMeter::measure_pass(const DonePass& pass) {
   event.images_per_second = event.samples / pass.seconds;
   event.stream_hash = sums.stream_hash;
   keep_measured(event);
-  if (pass.graph != 0) telemetry_.stood_still(event.graph, pass.seconds);
+  if (pass.graph != 0) telemetry_.add_pause(event.graph, pass.seconds);
   return {std::move(event), sums.measured_nothing()};
 }
 
-void RunMeter::tell(MeasuredPass pass) {
-  look_at_numbers(pass.event);
-  look_for_one_class(pass.event);
+void RunMeter::report(MeasuredPass pass) {
+  check_numbers(pass.event);
+  check_for_one_class(pass.event);
   warn_of_explosion(pass.event);
   if (pass.measured_nothing) warn_of_nothing(pass.event.graph);
-  run_.observers().tell(std::move(pass.event));
+  run_.observers().send(std::move(pass.event));
 }
 
-void RunMeter::goes_on() {
+void RunMeter::resume() {
   training_.start();
-  run_.found().steps.times_from_now();
-  telemetry_.goes_on();
+  run_.findings().steps.times_from_now();
+  telemetry_.resume();
 }
 
 bool RunMeter::telemetry() {
   if (seconds_since(ticked_) < kTick) return false;
   ticked_ = Clock::now();
-  run_.observers().tell(telemetry_.look(progress_.done));
+  run_.observers().send(telemetry_.measure(progress_.done));
   return true;
 }
 
 void RunMeter::last_telemetry() {
-  run_.prepared.audience.share_last(telemetry_.look(progress_.done).devices);
-  run_.observers().tell(telemetry_.look(progress_.done));
+  run_.prepared.audience.share_last(telemetry_.measure(progress_.done).devices);
+  run_.observers().send(telemetry_.measure(progress_.done));
 }
 
 void RunMeter::tick(const std::string& waits_for) {
@@ -367,12 +367,12 @@ void RunMeter::tick(const std::string& waits_for) {
   TickEvent event;
   event.step = progress_.done;
   event.steps = run_.steps().end;
-  if (event.step == event.steps && waits_for.empty()) return;  // what there is to say is said
+  if (event.step == event.steps && waits_for.empty()) return;  // reported already
   event.graph = run_.main().plan().name;
   event.epochs = run_.pipeline().run.epochs;
   event.epoch = static_cast<double>(event.step) / static_cast<double>(steps_per_epoch_);
   const std::uint64_t epoch = event.step / steps_per_epoch_;
-  const GraphSums sums = run_.found().epochs.of(event.graph, epoch);
+  const GraphSums sums = run_.findings().epochs.of(event.graph, epoch);
   event.figures = sums.figures();
   const double seconds = training_.seconds() - seconds_before_;
   const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, run_.steps().first);
@@ -384,7 +384,7 @@ void RunMeter::tick(const std::string& waits_for) {
   event.waited_for_data_seconds = newest.waited_for_data_seconds;
   event.waited_for_step_seconds = newest.waited_for_step_seconds;
   event.waits_for = waits_for.empty() ? newest.bottleneck : waits_for;
-  run_.observers().tell(std::move(event));
+  run_.observers().send(std::move(event));
 }
 
 }  // namespace millrace

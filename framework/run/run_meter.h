@@ -1,4 +1,4 @@
-// Measures a run: times its epochs and passes, waits for the sums of their steps, and tells observers.
+// Measures a run: times its epochs and passes, waits for the sums of their steps, and informs observers.
 #pragma once
 
 #include <algorithm>
@@ -42,14 +42,14 @@ class RunMeter {
   RunMeter(const RunContext& run, const RunState& state, const MainProgress& progress);
 
   void restore(const SavedState& saved);  // a resumed run is in the middle of an epoch
-  void goes_on();                         // the main graph computes from here on
-  void stands_still();                    // it does not, from here on
-  void stood_still(const std::string& what, double seconds) { telemetry_.stood_still(what, seconds); }
+  void resume();                          // the main graph computes from here on
+  void pause();                           // it does not, from here on
+  void add_pause(const std::string& what, double seconds) { telemetry_.add_pause(what, seconds); }
   SavedState::Epoch epoch_so_far(std::uint64_t done);  // REQUIRES: it stands still, in the middle of an epoch
 
-  // At a boundary: until observers know of all steps before it.
+  // At a boundary: until all earlier steps were sent to observers.
   void await_steps(std::uint64_t done);
-  // Metrics are measured before the rules decide about them, and told afterwards.
+  // Metrics are measured before the rules decide about them, and reported afterwards.
   struct MeasuredEpoch {
     EpochEvent event;
     bool measured_nothing = false;
@@ -59,14 +59,14 @@ class RunMeter {
     bool measured_nothing = false;
   };
   MeasuredEpoch measure_epoch(std::uint64_t epoch, std::uint64_t done);
-  void tell(MeasuredEpoch epoch);  // throws if nothing was measured
+  void report(MeasuredEpoch epoch);  // throws if nothing was measured
   MeasuredPass measure_pass(const DonePass& pass);
-  void tell(MeasuredPass pass);
+  void report(MeasuredPass pass);
   // Until all processes have done the steps that this one has done, and their reports are there. All processes call it. Throws
   // what another process did to the group.
   void await_others(const std::string& graph, std::uint64_t epoch, std::uint64_t steps);
   void tick(const std::string& waits_for);  // "": what the stages wait for
-  bool telemetry();                         // tells it where it is time to; returns whether
+  bool telemetry();                         // reports it when due; returns whether it did
   void last_telemetry();                    // with the last reports of all ranks' devices
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -84,11 +84,11 @@ class RunMeter {
   bool is_best(std::uint64_t step) const;
   std::vector<Figure> figures_of(const GraphBuild& build, const GraphSums& sums) const;
   std::string only_class(const GraphBuild& build, const GraphSums& sums) const;
-  void look_for_one_class(const PassEvent& pass);
+  void check_for_one_class(const PassEvent& pass);
   void warn_of_explosion(const PassEvent& pass) const;
   void warn_of_nothing(const std::string& graph) const;
   void warn_of_loss(const EpochEvent& epoch);
-  void look_at_numbers(const PassEvent& pass);
+  void check_numbers(const PassEvent& pass);
   std::string left_out_text(const std::string& graph) const;
 
   const RunContext& run_;
@@ -96,14 +96,14 @@ class RunMeter {
   const MainProgress& progress_;
   const std::uint64_t steps_per_epoch_;
   bool reported_;                            // some stage reports the main graph's steps
-  bool tells_steps_ = true;                  // observers hear of each step before its boundary
+  bool reports_steps_ = true;                // each step is reported before its boundary
   std::set<std::string> warned_of_numbers_;  // by graph
   // Passes one after the other, up to the newest, in which everything was predicted as one class.
   struct OneClass {
     int passes = 0;
     std::string name = {};        // of the class, in the newest
     std::uint64_t best_step = 0;  // of the newest one that was of the best weights so far
-    std::uint64_t told_step = 0;  // the same, when a warning was told
+    std::uint64_t warned_step = 0;  // best_step when the warning was given
   };
   void warn_of_one_class(const std::string& graph, const OneClass& found) const;
   std::map<std::string, OneClass> one_class_;  // by graph

@@ -1,4 +1,4 @@
-// Long because all that happens in a run is told in one place.
+// Long because everything that happens in a run is in one place.
 #include "run/runner.h"
 
 #include <fmt/format.h>
@@ -16,10 +16,11 @@
 #include "millrace/error.h"
 #include "millrace/util/output_file.h"
 #include "run/card.h"
+#include "run/doctor/doctor.h"
 #include "run/kept_files.h"
+#include "run/prepare.h"
 #include "run/stopwatch.h"
 #include "run/weight_comparison.h"
-#include "stages/missing_files.h"
 #include "weight_files/weights.h"
 
 namespace millrace {
@@ -40,18 +41,6 @@ fs::path make_folder_of(const PreparedRun& run) {
   return folder;
 }
 
-// A training stores a summary of its images with its weights; other graphs compare their images with that.
-void look_at_images(PreparedRun& run) {
-  constexpr std::uint64_t kMaxCompared = 1000;
-  const auto threads = static_cast<unsigned>(run.data_threads());
-  run.options.doing("looking at some images");
-  if (run.main().trains()) {
-    if (!run.pipeline.run.folder.empty()) run.images = summary_of_files(run.main(), threads);
-  } else if (const auto images = image_summary_from(run.weights.metadata)) {
-    run.audience.warn_once(unlike_images(*images, run.main(), kMaxCompared, threads));
-  }
-}
-
 template <class... F>
 struct ActionTable : F... {
   using F::operator()...;
@@ -64,7 +53,7 @@ constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the fir
 std::string weights_name(std::uint64_t done) { return fmt::format("weights-step-{}.safetensors", done); }
 
 std::string status_of(const RunContext& run, std::size_t graph) {
-  const std::string text = text_of(run.graph(graph).standing(), run.builds()[graph]->plan().name);
+  const std::string text = text_of(run.graph(graph).stall_report(), run.builds()[graph]->plan().name);
   return run.options().group == nullptr ? text : fmt::format("rank {}: {}", run.options().group->rank(), text);
 }
 
@@ -72,8 +61,8 @@ std::string status_of(const RunContext& run, std::size_t graph) {
 void require_usable_samples(const RunContext& run, const GraphBuild& build) {
   const GraphData& data = build.data();
   if (run.options().group != nullptr || data.samples_per_epoch == 0) return;
-  if (run.found().bad_samples.held(build.plan().name) < data.samples_per_epoch) return;
-  fail(ErrorKind::data, "none of its {} samples can be used, so that nothing would be measured", data.samples_per_epoch);
+  if (run.findings().bad_samples.held(build.plan().name) < data.samples_per_epoch) return;
+  fail(ErrorKind::data, "none of its {} samples can be used, so nothing would be measured", data.samples_per_epoch);
 }
 
 // Called when training starts: a run that was refused before has no weights. A user who names the run may mean an older one.
@@ -105,7 +94,7 @@ Ended Runner::run() {
   Ended ended;
   try {
     ended = train();
-    if (prepared_.options.group != nullptr) run_.observers().flush({});  // has sent what this process has to tell
+    if (prepared_.options.group != nullptr) run_.observers().flush({});  // has sent all events of this process
     leave_together(prepared_);
   } catch (...) {
     return end_with(current_error());
@@ -131,7 +120,7 @@ Ended Runner::end_with(Error error) {
   const auto add = [&error](const std::string& lost) {
     if (!lost.empty()) error = {error.kind(), fmt::format("{}; {}", error.what(), lost)};
   };
-  if (checkpointer_) add(checkpointer_->stop());  // what it still writes is told before the end
+  if (checkpointer_) add(checkpointer_->stop());  // its last writes are reported before the end
   if (weights_) add(weights_->finish_best());
   error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
   RunEnd end;
@@ -160,8 +149,8 @@ Rollback Runner::rollback(Error error) {
   const std::optional<ResumePoint>& from = prepared_.resume_point;
   const bool was_in_vain = prepared_.options.resume.rate_factor && from && from->path.string() == checkpoint;
   if (was_in_vain && !is_last_try_) checkpoint = checkpointer_->point_before(from->checkpoint.state.step);
-  options.resume.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file",
-                                      wrong.text(), checkpoint, *options.resume.rate_factor);
+  options.resume.notice = fmt::format("{}: the run returns to '{}', with {:g} times the learning rate of the file", wrong.text(),
+                                      checkpoint, *options.resume.rate_factor);
   return {std::move(error), std::move(options), run_.observers().elapsed_seconds()};
 }
 
@@ -176,11 +165,12 @@ Ended run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, Run
   double seconds = 0;
   for (std::int64_t times = 0;; ++times) {
     const std::unique_ptr<PreparedRun> ready = prepare(pipeline, registry, options);
-    if (prepared) telling_others(*ready, [&] { prepared(*ready); });
+    if (prepared) leave_on_error(*ready, [&] { prepared(*ready); });
     Ended ended = Runner(*ready, seconds, times == pipeline.run.nan_limit).run();
     if (!ended.rollback) return ended;
     if (times == pipeline.run.nan_limit) {
-      throw ended.rollback->error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
+      throw ended.rollback->error.in(
+          fmt::format("after it returned to a checkpoint {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
     }
     options = std::move(ended.rollback->options);
     seconds = ended.rollback->seconds;
@@ -192,8 +182,9 @@ Ended Runner::train() {
   ResumePoint* const from = prepared_.resume_point ? &*prepared_.resume_point : nullptr;
   RunLog& log = run_.log();
   run_.observers().restart_clock(std::max(seconds_, from != nullptr ? from->checkpoint.state.seconds : 0));
-  if (prepared_.pipeline.network && prepared_.options.is_first() && !prepared_.options.only_main) {
-    look_at_images(prepared_);  // what writers write says it
+  if (prepared_.pipeline.network && prepared_.main().trains() && !folder.empty()) {
+    prepared_.options.doing("checking some images");
+    prepared_.images = summary_of_files(prepared_.main(), static_cast<unsigned>(prepared_.data_threads()));  // for the writers
   }
   make_writers(folder);
   run_.weights = weights_.get();
@@ -201,13 +192,13 @@ Ended Runner::train() {
   log.set_folder(folder);
   if (!folder.empty()) keep_run(prepared_, folder);
   prepared_.open_graphs();
-  warn_of_memory(prepared_);
+  examine(prepared_, Known::graphs);
   make_barriers();
   watch_gates();
   start_replicas(prepared_);
   if (from != nullptr) {
     checkpointer_->restore(*from, prepared_.steps.first);
-    if (prepared_.options.is_first()) run_.found().bad_samples.restore(from->checkpoint.state);  // the others send it theirs
+    if (prepared_.options.is_first()) run_.findings().bad_samples.restore(from->checkpoint.state);  // the others send it theirs
   }
   rules_ = rules();
   state_ = begin(rules_, from != nullptr ? &from->checkpoint.state : nullptr);
@@ -215,7 +206,7 @@ Ended Runner::train() {
   meter_.emplace(run_, state_, progress_);
   if (from != nullptr && rules_.trains) meter_->restore(from->checkpoint.state);
   if (rules_.trains) run_.graph(0).on_step_done([this](std::uint64_t step) { step_done(step); });
-  tell_start();
+  report_start();
   run_.doing("the first step");
   prepared_.audience.requests().give_to([this](RequestEvent request, std::uint64_t step) { take(std::move(request), step); });
   loop();
@@ -233,7 +224,7 @@ Ended Runner::train() {
   ended.folder = folder.string();
   for (const auto& barrier : barriers_) barrier->end();  // a rank may have read ahead of one that has stopped
   prepared_.graphs.clear();                              // stages stop, and may warn of what they could not finish
-  ended.not_finite = !rules_.trains && run_.found().numbers.steps() > 0;
+  ended.not_finite = !rules_.trains && run_.findings().numbers.steps() > 0;
   if (!rules_.trains) return ended;
   run_.doing("the weights to be written");
   save_results(ended);
@@ -270,7 +261,7 @@ RunRules Runner::rules() const {
   return rules;
 }
 
-void Runner::tell_start() {
+void Runner::report_start() {
   const RunParams& params = prepared_.pipeline.run;
   RunStart event;
   event.name = params.name;
@@ -299,7 +290,7 @@ void Runner::put(RunEvent event) {
   changed_.notify_all();
 }
 
-void Runner::look_at_horizon() {
+void Runner::check_horizon() {
   if (!is_training_ || was_reached_ || progress_.done < gate_horizon_) return;
   was_reached_ = true;
   put(event::Reached{progress_.done});
@@ -319,12 +310,12 @@ void Runner::take(RequestEvent request, std::uint64_t from) {
   if (!is_training_ || limit >= wanted_horizon_) return;
   wanted_horizon_ = limit;
   gate_horizon_ = run_.graph(0).set_horizon(wanted_horizon_);
-  look_at_horizon();
+  check_horizon();
 }
 
 // The next step does not begin before this returns.
 void Runner::step_done(std::uint64_t step) {
-  run_.found().steps.done(step);
+  run_.findings().steps.done(step);
   if (prepared_.options.group != nullptr) run_.doing(fmt::format("step {}", step + 2));  // for others, should it be lost
   std::string behind = run_.observers().behind(Observers::kMaxBehind);
   const Lock lock(mutex_);
@@ -336,7 +327,7 @@ void Runner::step_done(std::uint64_t step) {
     run_.graph(0).hold();
     put(event::Behind{std::move(behind)});
   }
-  look_at_horizon();
+  check_horizon();
 }
 
 void Runner::drained(std::size_t graph, std::optional<Error> error) {
@@ -347,7 +338,8 @@ void Runner::drained(std::size_t graph, std::optional<Error> error) {
     progress_.is_drained = true;
     is_training_ = false;
   }
-  (is_main ? main_drained_ : other_drained_) = event::Drained{graph, progress_.done};  // allocates nothing: memory may be exhausted
+  (is_main ? main_drained_ : other_drained_) =
+      event::Drained{graph, progress_.done};  // allocates nothing: memory may be exhausted
   changed_.notify_all();
 }
 
@@ -358,13 +350,13 @@ void Runner::loop() {
     begin_requests();
     feed(event::Began{});
     while (state_.phase != RunState::Phase::ended) {
-      look_around();
+      poll();
       if (std::optional<RunEvent> event = next()) {
         feed(std::move(*event));
       } else {
         throw_if_wrong_number();
       }
-      if (std::chrono::steady_clock::now() - ticked_ >= prepared_.options.look_period) tick();
+      if (std::chrono::steady_clock::now() - ticked_ >= prepared_.options.check_period) tick();
     }
   } catch (...) {
     stop_graphs();
@@ -390,7 +382,7 @@ std::optional<RunEvent> Runner::next() {
   Lock lock(mutex_);
   const auto is_drained = [this]() MILLRACE_REQUIRES(mutex_) { return main_drained_ || other_drained_; };
   if (inbox_.empty() && results_.empty() && !is_drained()) {
-    const auto end = std::chrono::steady_clock::now() + prepared_.options.look_period;
+    const auto end = std::chrono::steady_clock::now() + prepared_.options.check_period;
     while (inbox_.empty() && !is_drained() && !has_wrong_number() && lock.wait_until(changed_, end)) continue;
   }
   if (inbox_.empty()) {
@@ -408,13 +400,14 @@ std::optional<RunEvent> Runner::next() {
 // Observers receive metrics after the rules have decided about them, and before any action.
 void Runner::feed(RunEvent event) {
   if (const auto* drained = std::get_if<event::Drained>(&event)) join(*drained);
-  const bool has_pass = std::holds_alternative<event::PassEnded>(event), has_epoch = std::holds_alternative<event::Settled>(event);
+  const bool has_pass = std::holds_alternative<event::PassEnded>(event),
+             has_epoch = std::holds_alternative<event::Settled>(event);
   Decision decision = decide(rules_, std::move(state_), std::move(event));
   state_ = std::move(decision.state);
-  if (has_pass && pass_) meter_->tell(*std::exchange(pass_, std::nullopt));
+  if (has_pass && pass_) meter_->report(*std::exchange(pass_, std::nullopt));
   if (has_epoch && epoch_) {
-    meter_->tell(*std::exchange(epoch_, std::nullopt));
-    if (state_.part == RunState::Part::boundary) slow_replica_.look(run_);
+    meter_->report(*std::exchange(epoch_, std::nullopt));
+    if (state_.part == RunState::Part::boundary) slow_replica_.check(run_);
   }
   throw_if_wrong_number();
   if (is_rehearsing_ && state_.phase != RunState::Phase::trying) run_.log().set_dry_run(is_rehearsing_ = false);
@@ -422,7 +415,7 @@ void Runner::feed(RunEvent event) {
 }
 
 // Local events.
-void Runner::look_around() {
+void Runner::poll() {
   const RunHooks& hooks = prepared_.options.hooks;
   if (rules_.stop.max_seconds > 0 && !state_.has_asked) feed(event::Ticked{run_.observers().elapsed_seconds()});
   if (hooks.stop_signal != nullptr && !state_.has_signal) {
@@ -447,9 +440,9 @@ void Runner::tick() {
   const Graph& graph = run_.graph(index);
   const bool is_stopping = is_main_running ? state_.stop.has_value() : state_.breaks_off(rules_);
   if (is_stopping) {
-    run_.doing("the steps under way: " + text_of(graph.standing(), name_of(index)));
+    run_.doing("the steps under way: " + text_of(graph.stall_report(), name_of(index)));
   } else if (state_.held_by.empty() || !is_main_running) {
-    if (const std::string text = running.stall.look(graph, name_of(index)); !text.empty()) run_.log().warn(text);
+    if (const std::string text = running.stall.check(graph, name_of(index)); !text.empty()) run_.log().warn(text);
   }
   if (index != 0) return;
   report_progress();
@@ -473,7 +466,7 @@ void Runner::stop_graphs() {
 // Returns the error, which names the file if weights were rescued. REQUIRES: graphs were stopped.
 Error Runner::give_up(Error error) {
   if (state_.phase == RunState::Phase::trying) {
-    run_.found().bad_samples.tell_held();
+    run_.findings().bad_samples.report_held();
     error = error.in(fmt::format("before the first step, [{}] was tried", name_of(*state_.running)));
   }
   try {
@@ -517,12 +510,12 @@ void Runner::end_requests() {
 }
 
 bool Runner::has_wrong_number() const {  // trials and profiles look for themselves
-  return rules_.trains && !prepared_.options.only_main && run_.found().numbers.in_trouble();
+  return rules_.trains && !prepared_.options.only_main && run_.findings().numbers.in_trouble();
 }
 
 // Throws if a number of the training is not finite: no pass and no checkpoint is worthwhile then.
 void Runner::throw_if_wrong_number() const {
-  if (has_wrong_number()) fail(ErrorKind::run, "{}", run_.found().numbers.trouble()->text());
+  if (has_wrong_number()) fail(ErrorKind::run, "{}", run_.findings().numbers.trouble()->text());
 }
 
 Observers::Waiting Runner::waiting() {
@@ -532,11 +525,11 @@ Observers::Waiting Runner::waiting() {
   };
 }
 
-void Runner::stands_still_for(const char* what, const std::function<void()>& work) {
+void Runner::pause_for(const char* what, const std::function<void()>& work) {
   Stopwatch watch;
   watch.start();
   work();
-  meter_->stood_still(what, watch.seconds());
+  meter_->add_pause(what, watch.seconds());
 }
 
 // ---- Actions ----
@@ -550,7 +543,7 @@ void Runner::execute(Action& action) {
           [&](const action::EndTry& each) { end_try(each); },
           [&](const action::StartTraining&) { start_training(); },
           [&](const action::SetHorizon& each) { set_horizon(each); },
-          [&](const action::GoOn&) { meter_->goes_on(); },
+          [&](const action::GoOn&) { meter_->resume(); },
           [&](const action::StopGraph& each) {
             if (each.graph == 0 && rules_.trains) report_progress();  // ranks need a report that precedes the last one
             run_.graph(each.graph).stop();
@@ -559,9 +552,9 @@ void Runner::execute(Action& action) {
           [&](const action::Settle& each) { settle(each); },
           [&](const action::CompareWeights&) {
             run_.doing(fmt::format("comparing the weights of the replicas, after step {}", done));
-            stands_still_for("compare_replicas", [&] { require_same_weights(run_, done); });
+            pause_for("compare_replicas", [&] { require_same_weights(run_, done); });
           },
-          [&](const action::Flush&) { stands_still_for("observers", [&] { run_.observers().flush(waiting()); }); },
+          [&](const action::Flush&) { pause_for("observers", [&] { run_.observers().flush(waiting()); }); },
           [&](const action::RunPass& each) { run_pass(each); },
           [&](const action::MeasurePass& each) { measure_pass(each); },
           [&](action::Ask& each) {
@@ -610,11 +603,11 @@ void Runner::join(const event::Drained& event) {
 }
 
 // Runs the first batches of another graph with the initial weights, so that a mistake in it ends the run before the first epoch.
-// Observers are told nothing, and predictions are not written.
+// Observers receive nothing, and predictions are not written.
 void Runner::try_graph(const action::TryGraph& action) {
   run_.log().set_dry_run(is_rehearsing_ = true);
   run_.doing(fmt::format("the first batches of [{}]", name_of(action.graph)));
-  run_.found().epochs.begin_pass(name_of(action.graph));
+  run_.findings().epochs.begin_pass(name_of(action.graph));
   start(action.graph, 0, std::min(kTrialSteps, prepared_.builds[action.graph]->data().steps_per_epoch()));
 }
 
@@ -629,11 +622,11 @@ void Runner::end_try(const action::EndTry& action) {
 void Runner::start_training() {
   point_latest(run_);
   run_.doing("the first step");
-  meter_->goes_on();
+  meter_->resume();
   {
     const Lock lock(mutex_);
     is_training_ = true;
-    look_at_horizon();
+    check_horizon();
   }
   start(0, rules_.first, rules_.end);
 }
@@ -648,7 +641,7 @@ void Runner::set_horizon(const action::SetHorizon& action) {
   }
   gate_horizon_ = run_.graph(0).set_horizon(wanted_horizon_);
   was_reached_ = false;
-  look_at_horizon();
+  check_horizon();
 }
 
 void Runner::finish_training() {
@@ -656,7 +649,7 @@ void Runner::finish_training() {
   meter_->last_telemetry();
   if (main_.waiter.joinable()) main_.waiter.join();
   main_.status.reset();
-  meter_->stands_still();
+  meter_->pause();
   if (main_.error) throw Error(*main_.error);
 }
 
@@ -665,7 +658,7 @@ void Runner::settle(const action::Settle& action) {
   const std::uint64_t done = state_.done;
   run_.doing(fmt::format("devices, at the end of step {}", done));
   for (const auto& replica : run_.replicas()) replica->finish();  // the reports of these steps are on their way
-  meter_->stands_still();                                         // with what devices still had to do
+  meter_->pause();                                                // with what devices still had to do
   meter_->await_steps(done);
   event::Settled settled;
   if (action.ends_epoch) {
@@ -681,14 +674,14 @@ void Runner::run_pass(const action::RunPass& action) {
     put_back_weights();
     swap_averaged();
   }
-  if (action.graph == 0) meter_->goes_on();
+  if (action.graph == 0) meter_->resume();
   const std::uint64_t first = action.graph == 0 ? rules_.first : 0;
   const std::uint64_t last = action.graph == 0 ? rules_.end : prepared_.builds[action.graph]->data().steps_per_epoch();
   passing_ = {.graph = action.graph, .first = first, .last = last};
-  skipped_before_ = run_.found().bad_samples.skipped(name_of(action.graph));
+  skipped_before_ = run_.findings().bad_samples.skipped(name_of(action.graph));
   pass_began_ = std::chrono::steady_clock::now();
   run_.doing(fmt::format("[{}]", name_of(action.graph)));
-  run_.found().epochs.begin_pass(name_of(action.graph));
+  run_.findings().epochs.begin_pass(name_of(action.graph));
   start(action.graph, first, last);
 }
 
@@ -698,8 +691,8 @@ void Runner::measure_pass(const action::MeasurePass& action) {
   passing_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - pass_began_).count();
   if (!barriers_.empty() && has_reports(build.plan()))
     meter_->await_others(name, passing_.first / build.data().steps_per_epoch(), passing_.last - passing_.first);
-  run_.found().bad_samples.done(name, UINT64_MAX, 0);
-  passing_.left_out = run_.found().bad_samples.skipped(name) - skipped_before_;
+  run_.findings().bad_samples.done(name, UINT64_MAX, 0);
+  passing_.left_out = run_.findings().bad_samples.skipped(name) - skipped_before_;
   passing_.best_step = action.best_step;
   pass_ = meter_->measure_pass(passing_);
   results_.emplace_back(event::PassEnded{pass_->event.figures});
@@ -762,7 +755,7 @@ void Runner::save_weights(action::SaveWeights& action) {
 void Runner::checkpoint(const action::Checkpoint& action) {
   is_in_pass_ = false;
   put_back_weights();
-  stands_still_for("checkpoint", [&] {
+  pause_for("checkpoint", [&] {
     const auto since = Checkpointer::Clock::now();
     const bool is_left_out = action.may_be_left_out && leaves_out();
     results_.emplace_back(event::CheckpointMade{is_left_out});
@@ -787,8 +780,8 @@ SavedState Runner::saved_state() {
   SavedState saved;
   save(rules_, state_, saved);
   saved.seconds = run_.observers().elapsed_seconds();
-  run_.found().bad_samples.done(rules_.graph, saved.epoch, saved.step_of_epoch * rules_.batch_size);
-  run_.found().bad_samples.save(saved);
+  run_.findings().bad_samples.done(rules_.graph, saved.epoch, saved.step_of_epoch * rules_.batch_size);
+  run_.findings().bad_samples.save(saved);
   if (saved.step_of_epoch > 0) saved.so_far = meter_->epoch_so_far(state_.done);
   return saved;
 }
@@ -805,8 +798,8 @@ void Runner::make_writers(const fs::path& folder) {
     rescue = fs::path(prepared_.options.folders.rescue) / prepared_.places.name_of(folder);
   Observers& observers = prepared_.audience.observers();
   const auto warn = [&observers](std::string text) { observers.warn(std::move(text)); };
-  const auto tell_best = [&requests = prepared_.audience.requests()](const Best& best, const std::string& file,
-                                                                     const std::string& why) {
+  const auto report_best = [&requests = prepared_.audience.requests()](const Best& best, const std::string& file,
+                                                                       const std::string& why) {
     RequestEvent request{.kind = RequestKind::save, .by = kBestRule, .text = {}};
     if (why.empty()) {
       requests.complete(std::move(request), best.step, file);
@@ -818,11 +811,11 @@ void Runner::make_writers(const fs::path& folder) {
       prepared_.view(), WeightsWriter::Setting{.folder = folder,
                                                .rescue = rescue,
                                                .writes = !pipeline.run.folder.empty() && !prepared_.options.only_main,
-                                               .tells_exports = pipeline.checkpoint.by_default,
+                                               .reports_exports = pipeline.checkpoint.by_default,
                                                .metadata = [this] { return weights_metadata(prepared_); },
                                                .advise = [this](const Error& error) { return with_advice(error); },
                                                .warn = warn,
-                                               .tell_best = tell_best});
+                                               .report_best = report_best});
   if (!prepared_.saves_checkpoints()) return;
   std::map<std::string, std::string> classes;
   if (prepared_.weights.from.fresh.empty()) classes = metadata_of(classes_from(prepared_.weights.metadata));
@@ -835,7 +828,7 @@ void Runner::make_writers(const fs::path& folder) {
                         .record = prepared_.record()},
       prepared_.view(), *weights_,
       Checkpointer::Listener{.warn = warn,
-                             .tell = [&observers](CheckpointEvent event) { observers.tell(std::move(event)); },
+                             .report = [&observers](CheckpointEvent event) { observers.send(std::move(event)); },
                              .sync = [&observers] { observers.sync(); }});
   if (!prepared_.options.is_first()) return;
   checkpointer_->open(folder, prepared_.resume_point ? &*prepared_.resume_point : nullptr,
@@ -920,7 +913,7 @@ void Runner::write_card(const Ended& ended) {
     file.write(model_card(run_, ended, {folder(), began_}));
     file.commit();
   } catch (const Error& error) {
-    prepared_.audience.warn(fmt::format("the weights have no card.md beside them: {}", error.what()));
+    prepared_.audience.warn(fmt::format("card.md could not be written next to the weights: {}", error.what()));
   }
 }
 
@@ -931,10 +924,10 @@ std::string Runner::command_with(const std::string& command, const char* option,
 
 Error Runner::with_checkpoint(const Error& error) const {
   const RunOptions& options = prepared_.options;
-  const bool says_it = options.is_first() && error.kind() != ErrorKind::usage;
-  if (!says_it || !prepared_.saves_checkpoints() || folder().empty()) return error;
+  const bool adds_command = options.is_first() && error.kind() != ErrorKind::usage;
+  if (!adds_command || !prepared_.saves_checkpoints() || folder().empty()) return error;
   const fs::path rescued = checkpointer_ ? checkpointer_->rescued() : fs::path();
-  if (!rescued.empty()) {  // it lies in its run's folder, whatever the file says
+  if (!rescued.empty()) {  // it is in its run's folder, whatever the file sets
     const char* here = prepared_.pipeline.checkpoint.folder.empty() ? "--resume" : "--set checkpoint.folder= --resume";
     return {error.kind(), fmt::format("{}; to resume from '{}': {}", error.what(), rescued.string(),
                                       command_with(options.commands.resume, here, rescued.parent_path().parent_path()))};

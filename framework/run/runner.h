@@ -39,7 +39,7 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
-  Ended run();  // once. Throws what has ended the run, unless Ended::rollback says so.
+  Ended run();  // once. Throws the error that ended the run, unless Ended::rollback is set.
 
  private:
   // From prepared pipeline to graphs that may start, and from the last step to files.
@@ -48,7 +48,7 @@ class Runner {
   void make_barriers();
   void watch_gates();
   RunRules rules() const;
-  void tell_start();
+  void report_start();
   void save_results(Ended& ended);
   void write_card(const Ended& ended);
   Ended end_with(Error error);
@@ -56,7 +56,7 @@ class Runner {
   Error with_checkpoint(const Error& error) const;
   Error with_advice(const Error& error) const;
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
-  std::optional<WrongNumber> wrong_number() const { return run_.found().numbers.trouble(); }
+  std::optional<WrongNumber> wrong_number() const { return run_.findings().numbers.trouble(); }
   std::string newest_checkpoint() const { return checkpointer_ ? checkpointer_->newest() : std::string(); }
   std::filesystem::path folder() const;
 
@@ -65,7 +65,7 @@ class Runner {
   void drained(std::size_t graph, std::optional<Error> error);
   void take(RequestEvent request, std::uint64_t from);
   void put(RunEvent event) MILLRACE_REQUIRES(mutex_);
-  void look_at_horizon() MILLRACE_REQUIRES(mutex_);
+  void check_horizon() MILLRACE_REQUIRES(mutex_);
   static std::uint64_t limit_of(const event::Requested& requested, std::uint64_t done);
 
   // The thread of the run.
@@ -73,7 +73,7 @@ class Runner {
   void begin_requests();
   std::optional<RunEvent> next();
   void feed(RunEvent event);
-  void look_around();
+  void poll();
   void tick();
   void report_progress();
   void stop_graphs();
@@ -86,7 +86,7 @@ class Runner {
   void swap_averaged();
   bool leaves_out();
   SavedState saved_state();
-  void stands_still_for(const char* what, const std::function<void()>& work);
+  void pause_for(const char* what, const std::function<void()>& work);
   bool has_wrong_number() const;
   void throw_if_wrong_number() const;
   Observers::Waiting waiting();  // for an observer
@@ -110,7 +110,7 @@ class Runner {
   const double seconds_;
   const bool is_last_try_;
   const std::time_t began_ = std::time(nullptr);
-  std::unique_ptr<WeightsWriter> weights_;              // null: there is no network
+  std::unique_ptr<WeightsWriter> weights_;              // null without a network
   std::unique_ptr<Checkpointer> checkpointer_;          // null: the run has no checkpoints
   std::vector<std::unique_ptr<StepBarrier>> barriers_;  // by graph; empty: this process is alone
   RunContext run_;
@@ -120,7 +120,7 @@ class Runner {
   std::deque<RunEvent> results_;  // of actions
   MainProgress progress_;
   std::optional<RunMeter> meter_;
-  std::optional<RunMeter::MeasuredEpoch> epoch_;  // to be told once the rules have decided
+  std::optional<RunMeter::MeasuredEpoch> epoch_;  // reported once the rules have decided
   std::optional<RunMeter::MeasuredPass> pass_;    // the same
   SlowReplica slow_replica_;
   int checkpoint_signals_ = 0;  // that were answered

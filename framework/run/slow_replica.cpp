@@ -71,7 +71,7 @@ std::string slow_replica_text(const std::vector<ReplicaWork>& replicas) {
       slowest - replicas.begin(), slowest->place, slowest->seconds / others, load_text(load));
 }
 
-void SlowReplica::look(const RunContext& run) {
+void SlowReplica::check(const RunContext& run) {
   if (is_named_ || run.prepared.replicas.all() < 2 || run.options().only_main) return;
   const std::string text = slow_replica_text(work_of_all(run));
   is_named_ = !text.empty();

@@ -21,7 +21,7 @@ std::string slow_replica_text(const std::vector<ReplicaWork>& replicas);
 class SlowReplica {
  public:
   // Warns once in a run. All processes call it at the same steps.
-  void look(const RunContext& run);
+  void check(const RunContext& run);
 
  private:
   bool is_named_ = false;

@@ -17,16 +17,16 @@ std::string text_of(const Graph::Work& work, const std::string& graph) {
                      duration_text(work.seconds));
 }
 
-std::string text_of_front(const Graph::Standing& standing) {
-  const std::uint64_t step = standing.step + 1;
-  switch (standing.front) {
-    case Graph::Front::others: return fmt::format("step {} is complete here and waits for the other processes", step);
-    case Graph::Front::run: return fmt::format("the run holds up step {}", step);
-    case Graph::Front::batch: return fmt::format("step {} waits for its batch", step);
-    case Graph::Front::step: break;
+std::string text_of_waiting(const Graph::StallReport& stall_report) {
+  const std::uint64_t step = stall_report.step + 1;
+  switch (stall_report.waiting_for) {
+    case Graph::WaitingFor::others: return fmt::format("step {} is complete here and waits for the other processes", step);
+    case Graph::WaitingFor::run: return fmt::format("the run holds up step {}", step);
+    case Graph::WaitingFor::batch: return fmt::format("step {} waits for its batch", step);
+    case Graph::WaitingFor::step: break;
   }
   return fmt::format("step {} is under way{}", step,
-                     standing.work.empty() ? ": on the devices, or in a stage that keeps what it was given" : "");
+                     stall_report.work.empty() ? ": on the devices, or in a stage that holds back its input" : "");
 }
 
 }  // namespace
@@ -38,10 +38,10 @@ double StallWatch::patience(double usual_pause, std::uint64_t movements) {
   return movements < kFirstMovements ? std::max(kAtFirst, expected) : expected;
 }
 
-std::string StallWatch::look(const Graph& graph, const std::string& name) {
+std::string StallWatch::check(const Graph& graph, const std::string& name) {
   constexpr double kFades = 0.95;  // a pause that came once is forgotten
   const std::uint64_t packets = graph.packets_done();
-  const double seconds = still_.look();
+  const double seconds = still_.seconds();
   if (packets != packets_) {
     packets_ = packets;
     if (movements_++ > 0) usual_ = std::max(seconds, kFades * usual_);
@@ -52,22 +52,22 @@ std::string StallWatch::look(const Graph& graph, const std::string& name) {
   if (next_ == 0) next_ = patience(usual_, movements_);
   if (seconds < next_) return {};
   next_ = 2 * seconds;
-  return fmt::format("nothing has moved for {}: {}", duration_text(seconds), text_of(graph.standing(), name));
+  return fmt::format("no progress for {}: {}", duration_text(seconds), text_of(graph.stall_report(), name));
 }
 
-std::string text_of(const Graph::Standing& standing, const std::string& name) {
+std::string text_of(const Graph::StallReport& stall_report, const std::string& name) {
   std::string text;
   const auto add = [&text](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
-  const std::size_t named = std::min(standing.work.size(), kMaxThreadsNamed);
-  for (std::size_t i = 0; i < named; ++i) add(text_of(standing.work[i], name));
-  if (standing.work.size() > named) add(fmt::format("{} more threads work", standing.work.size() - named));
-  if (standing.work.empty() && standing.reading > 0) {
-    add(fmt::format("{} thread{} about to read", standing.reading, standing.reading == 1 ? " is" : "s are"));
+  const std::size_t named = std::min(stall_report.work.size(), kMaxThreadsNamed);
+  for (std::size_t i = 0; i < named; ++i) add(text_of(stall_report.work[i], name));
+  if (stall_report.work.size() > named) add(fmt::format("{} more threads work", stall_report.work.size() - named));
+  if (stall_report.work.empty() && stall_report.reading > 0) {
+    add(fmt::format("{} thread{} about to read", stall_report.reading, stall_report.reading == 1 ? " is" : "s are"));
   }
-  for (const Graph::EdgeFigures& edge : standing.queued) {
+  for (const Graph::EdgeFigures& edge : stall_report.queued) {
     add(fmt::format("{} packet{} before [{}.{}]", edge.level, edge.level == 1 ? " waits" : "s wait", name, edge.to));
   }
-  add(text_of_front(standing));
+  add(text_of_waiting(stall_report));
   return text;
 }
 

@@ -1,4 +1,4 @@
-// Notices that nothing moves in a graph, and says what everything waits for.
+// Detects a graph in which nothing moves, and reports what it waits for.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace millrace {
 
-// Says what a graph waits for when no packet has moved for longer than is usual in it, and again each time twice as much has
-// passed. One thread.
+// Describes what a graph waits for when no packet has moved for longer than usual, and again each time that has lasted twice as
+// long. One thread.
 class StallWatch {
  public:
-  // To be called some times a second. Empty: something moves, or it has been said.
-  std::string look(const Graph& graph, const std::string& name);
+  // Call it several times a second. Empty if something moves, or if it was reported already.
+  std::string check(const Graph& graph, const std::string& name);
 
   // Seconds without movement after which something is wrong: many times the longest of the last pauses. Before the graph has
   // moved some times, a pause may be a network that is compiled, or files that are fetched. Pure.
   static double patience(double usual_pause, std::uint64_t movements);
 
  private:
-  double next_ = 0;  // seconds without movement; 0: as patience() says
+  double next_ = 0;  // seconds without movement; 0: as patience() returns
   double usual_ = 0;
   std::uint64_t packets_ = 0, movements_ = 0;
   WaitedTime still_;  // since something moved
@@ -29,6 +29,6 @@ class StallWatch {
 
 // What is under way in the graph `name`, in words that are never empty: "[train.decode_image] works on sample 'cat/1.jpg' of step
 // 13 for 12 s; 3 packets wait before [train.batch]; the next step waits for a batch". Pure.
-std::string text_of(const Graph::Standing& standing, const std::string& name);
+std::string text_of(const Graph::StallReport& stall_report, const std::string& name);
 
 }  // namespace millrace

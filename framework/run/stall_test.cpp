@@ -13,34 +13,34 @@ TEST(Stall, IsSaidAfterManyTimesTheUsualPause) {
 }
 
 TEST(Stall, NamesStageStepSampleAndQueues) {
-  Graph::Standing standing;
-  standing.work = {{"decode_image", false, 12, 12.4, "'photos/cat/1.jpg'"}, {"read", true, 13, 3, "2 of 8"}};
-  standing.queued = {{"augment", "batch", 100, 5, 3}};
-  standing.front = Graph::Front::batch;
-  standing.step = 12;
-  EXPECT_EQ(text_of(standing, "train"),
+  Graph::StallReport stall_report;
+  stall_report.work = {{"decode_image", false, 12, 12.4, "'photos/cat/1.jpg'"}, {"read", true, 13, 3, "2 of 8"}};
+  stall_report.queued = {{"augment", "batch", 100, 5, 3}};
+  stall_report.waiting_for = Graph::WaitingFor::batch;
+  stall_report.step = 12;
+  EXPECT_EQ(text_of(stall_report, "train"),
             "[train.decode_image] works on sample 'photos/cat/1.jpg' of step 13 for 12.4 s; [train.read] reads sample 2 of 8 of "
             "step 14 "
             "for 3.0 s; 3 packets wait before [train.batch]; step 13 waits for its batch");
 }
 
 TEST(Stall, SaysWhatIsWaitedForWhereNoThreadWorks) {
-  Graph::Standing standing;
-  standing.step = 4;
-  standing.front = Graph::Front::step;
-  EXPECT_EQ(text_of(standing, "train"), "step 5 is under way: on the devices, or in a stage that keeps what it was given");
-  standing.front = Graph::Front::others;
-  EXPECT_EQ(text_of(standing, "train"), "step 5 is complete here and waits for the other processes");
-  standing.front = Graph::Front::run;
-  EXPECT_EQ(text_of(standing, "train"), "the run holds up step 5");
-  standing.reading = 2;
-  EXPECT_EQ(text_of(standing, "train"), "2 threads are about to read; the run holds up step 5");
+  Graph::StallReport stall_report;
+  stall_report.step = 4;
+  stall_report.waiting_for = Graph::WaitingFor::step;
+  EXPECT_EQ(text_of(stall_report, "train"), "step 5 is under way: on the devices, or in a stage that holds back its input");
+  stall_report.waiting_for = Graph::WaitingFor::others;
+  EXPECT_EQ(text_of(stall_report, "train"), "step 5 is complete here and waits for the other processes");
+  stall_report.waiting_for = Graph::WaitingFor::run;
+  EXPECT_EQ(text_of(stall_report, "train"), "the run holds up step 5");
+  stall_report.reading = 2;
+  EXPECT_EQ(text_of(stall_report, "train"), "2 threads are about to read; the run holds up step 5");
 }
 
 TEST(Stall, OfManyThreadsNamesThoseThatAreLongestAtIt) {
-  Graph::Standing standing;
-  for (int i = 0; i < 5; ++i) standing.work.push_back({"s", false, 0, 9.0 - i, ""});
-  EXPECT_EQ(text_of(standing, "train"),
+  Graph::StallReport stall_report;
+  for (int i = 0; i < 5; ++i) stall_report.work.push_back({"s", false, 0, 9.0 - i, ""});
+  EXPECT_EQ(text_of(stall_report, "train"),
             "[train.s] works on step 1 for 9.0 s; [train.s] works on step 1 for 8.0 s; [train.s] works on "
             "step 1 for 7.0 s; 2 more threads work; step 1 waits for its batch");
 }

@@ -1,5 +1,5 @@
-// What the processes of a run tell each other before each step of a graph: that their part of the batch is there, what it weighs,
-// which samples were bad, and what they were asked for. A step begins when all have answered; so all do the same steps, and stop,
+// What the processes of a run exchange before each step of a graph: that their part of the batch is complete, its weight, the bad
+// samples, and requests. A step begins when all have answered; so all do the same steps, and stop,
 // save and validate at the same ones.
 #pragma once
 
@@ -21,13 +21,13 @@ namespace millrace {
 // The barrier of one graph. Its thread exchanges while the steps before are computed.
 class StepBarrier {
  public:
-  // A request that was told with step s is in force when step s is done, if `counts` (the main graph of a run that trains); else
-  // at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does. `finishes`: a
+  // A request that was exchanged with step s is in force when step s is done, if `counts` (the main graph of a run that trains);
+  // else at once. `channel`: of this graph alone. `bad_samples`: counts those of all processes; null: nothing does. `finishes`: a
   // request to stop lets a pass go on to its end, unless it is a signal.
   StepBarrier(Group& group, std::uint32_t channel, Requests& requests, bool counts, HasBadSampleBudget* bad_samples,
               bool finishes = false);
   ~StepBarrier();
-  // No answer is given from here on, whatever the other processes say: the graph may go.
+  // No answer is given from here on, whatever other processes send: the graph may be destroyed.
   void end();
 
   // Before Graph::start() of these steps.

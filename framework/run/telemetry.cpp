@@ -75,14 +75,14 @@ TelemetryEvent telemetry_of_main(const RunContext& run, int data_threads) {
 
 }  // namespace
 
-void TelemetryMeter::goes_on() {
+void TelemetryMeter::resume() {
   computes_.start();
-  if (looks_.empty()) looks_.push_back(epoch_begin_ = now());
+  if (samples_.empty()) samples_.push_back(epoch_begin_ = now());
 }
 
-void TelemetryMeter::stands_still() { computes_.stop(); }
+void TelemetryMeter::pause() { computes_.stop(); }
 
-void TelemetryMeter::stood_still(const std::string& what, double seconds) {
+void TelemetryMeter::add_pause(const std::string& what, double seconds) {
   const auto found = std::ranges::find(stood_still_, what, &StandstillTelemetry::what);
   if (found == stood_still_.end()) {
     stood_still_.push_back({what, seconds});
@@ -98,13 +98,13 @@ TelemetryEvent TelemetryMeter::now() const {
   return event;
 }
 
-const TelemetryEvent& TelemetryMeter::look(std::uint64_t step) {
+const TelemetryEvent& TelemetryMeter::measure(std::uint64_t step) {
   newest_ = now();
   TelemetryEvent& event = newest_;
   event.step = step;
-  while (looks_.size() > 1 && event.elapsed_seconds - looks_[1].elapsed_seconds >= kLookedBack) looks_.pop_front();
-  if (!looks_.empty()) event.bottleneck = bottleneck_between(looks_.front(), event).text();
-  if (looks_.empty() || event.elapsed_seconds - looks_.back().elapsed_seconds >= kLookedBack / 10) looks_.push_back(event);
+  while (samples_.size() > 1 && event.elapsed_seconds - samples_[1].elapsed_seconds >= kWindow) samples_.pop_front();
+  if (!samples_.empty()) event.bottleneck = bottleneck_between(samples_.front(), event).text();
+  if (samples_.empty() || event.elapsed_seconds - samples_.back().elapsed_seconds >= kWindow / 10) samples_.push_back(event);
   return event;
 }
 

@@ -1,4 +1,4 @@
-// What the parts of a run have done, as observers are told.
+// Measurements of the parts of a run, as sent to observers.
 #pragma once
 
 #include <deque>
@@ -12,21 +12,21 @@
 
 namespace millrace {
 
-// Looks at the main graph, and says what the run has waited for. One thread. `run` outlives it.
+// Samples the main graph, and reports what the run has waited for. One thread. `run` outlives it.
 class TelemetryMeter {
  public:
   explicit TelemetryMeter(const RunContext& run) : run_(run), data_threads_(run.prepared.data_threads()) {}
 
-  void goes_on();                                             // the main graph computes from here on
-  void stands_still();                                        // it does not, from here on
-  void stood_still(const std::string& what, double seconds);  // for that
+  void resume();                                            // the main graph computes from here on
+  void pause();                                             // it does not, from here on
+  void add_pause(const std::string& what, double seconds);  // for that
 
-  const TelemetryEvent& look(std::uint64_t step);           // `step`: done
-  const TelemetryEvent& newest() const { return newest_; }  // of the last look
+  const TelemetryEvent& measure(std::uint64_t step);        // `step`: done
+  const TelemetryEvent& newest() const { return newest_; }  // the last sample
   std::string end_epoch();                                  // what the run waited for since the last one; "": not known
 
  private:
-  static constexpr double kLookedBack = 5;  // seconds that TelemetryEvent::bottleneck is about
+  static constexpr double kWindow = 5;  // seconds that TelemetryEvent::bottleneck is about
 
   TelemetryEvent now() const;  // without `step` and `bottleneck`
 
@@ -34,7 +34,7 @@ class TelemetryMeter {
   const int data_threads_;
   Stopwatch computes_;  // in this process
   std::vector<StandstillTelemetry> stood_still_;
-  std::deque<TelemetryEvent> looks_;  // of the last kLookedBack seconds, the first one older
+  std::deque<TelemetryEvent> samples_;  // of the last kWindow seconds, the first one older
   TelemetryEvent epoch_begin_;        // as things were then
   TelemetryEvent newest_;
 };

@@ -51,8 +51,8 @@ void require_same_weights(const RunContext& run, std::uint64_t done) {
   const std::string found = differing_weights(all, names);
   if (found.empty()) return;
   fail(ErrorKind::device,
-       "after step {} the weights differ from those of replica 0 ({}): one of these devices or its memory computes wrongly, that "
-       "of replica 0 where all others are named, or a stage after 'allreduce' does not do the same on all replicas",
+       "after step {} the weights differ from those of replica 0 ({}): one of these devices or its memory computes wrongly (that "
+       "of replica 0 if all others are named), or a stage after 'allreduce' acts differently on the replicas",
        done, found);
 }
 

@@ -1,4 +1,4 @@
-// Replicas add up the same gradients and update the same weights. A device that computes wrongly, or memory that forgets, makes
+// Replicas add up the same gradients and update the same weights. A device that computes wrongly, or faulty memory, makes
 // them drift apart, and nothing else would notice.
 #pragma once
 

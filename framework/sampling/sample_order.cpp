@@ -20,7 +20,7 @@ namespace millrace {
 
 SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
     : sampling_(source.sampling()), seed_(seed), all_(source.size()), classes_(source.classes()) {
-  if (all_ > std::numeric_limits<std::uint32_t>::max()) fail(ErrorKind::data, "{} samples: at most 2^32 - 1 can be had", all_);
+  if (all_ > std::numeric_limits<std::uint32_t>::max()) fail(ErrorKind::data, "{} samples: at most 2^32 - 1 are supported", all_);
   const Range part = sampling_.part;
   if (!(part.low >= 0 && part.low < part.high && part.high <= 1)) {
     fail(ErrorKind::usage, "part: expected [from, to] with 0 <= from < to <= 1, found [{}, {}]", part.low, part.high);
@@ -36,7 +36,7 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
   }
   if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed())
     limit(static_cast<std::uint64_t>(*sampling_.limit));
-  if (listed() == 0) fail(ErrorKind::data, "no sample is left of {}: look at `only`, `part` and `limit`", source.size());
+  if (listed() == 0) fail(ErrorKind::data, "no sample is left of {}: check `only`, `part` and `limit`", source.size());
   size_ = listed();
   const bool by_class = sampling_.balance || !sampling_.class_weights.empty();
   if (by_class) {
@@ -62,7 +62,7 @@ void SampleOrder::choose_classes(const Source& source) {
     const auto at = places.find(name);
     if (at == places.end()) {
       const auto near = nearest_name(name, classes_);
-      fail(ErrorKind::usage, "only: there is no class '{}'{}", name, near ? fmt::format("; nearest is '{}'", *near) : "");
+      fail(ErrorKind::usage, "only: unknown class '{}'{}", name, near ? fmt::format("; nearest is '{}'", *near) : "");
     }
     std::int32_t& mapped = labels_[at->second];
     if (mapped >= 0) fail(ErrorKind::usage, "only: class '{}' is listed twice", name);
@@ -150,9 +150,8 @@ void SampleOrder::limit(std::uint64_t most) {
 
 void SampleOrder::group_by_class(const Source& source) {
   const std::vector<double>& weights = sampling_.class_weights;
-  if (sampling_.balance && !weights.empty()) fail(ErrorKind::usage, "balance and class_weights say the same thing: choose one");
-  if (!parts_of(source).empty())
-    fail(ErrorKind::usage, "a mixture has weights of its own: no balance or class_weights beside them");
+  if (sampling_.balance && !weights.empty()) fail(ErrorKind::usage, "balance and class_weights exclude each other: choose one");
+  if (!parts_of(source).empty()) fail(ErrorKind::usage, "a mixture has weights of its own: leave out balance and class_weights");
   if (!weights.empty() && weights.size() != classes_.size()) {
     fail(ErrorKind::usage, "class_weights: expected one for each of the {} classes, found {}", classes_.size(), weights.size());
   }
@@ -193,7 +192,7 @@ void SampleOrder::group_by_part(const Source& source) {
 void SampleOrder::share_out(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (!(total > 0) || !std::isfinite(total) || std::any_of(weights.begin(), weights.end(), [](double w) { return w < 0; })) {
-    fail(ErrorKind::usage, "{}: expected none below 0, and one above",
+    fail(ErrorKind::usage, "{}: all must be >= 0, and at least one > 0",
          sampling_.class_weights.empty() ? "weight" : "class_weights");
   }
   std::vector<std::pair<double, std::size_t>> remainders;

@@ -165,7 +165,7 @@ TEST(SampleOrder, KeepsOnlyTheClassesAskedForAndNumbersThemInThatOrder) {
 TEST(SampleOrder, RefusesClassesThatAreNoneOrStandThereTwice) {
   SourceParams sampling;
   sampling.only = {"cat", "dogg"};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: there is no class 'dogg'; nearest is 'dog'");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: unknown class 'dogg'; nearest is 'dog'");
   sampling.only = {"cat", "dog", "cat"};
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: class 'cat' is listed twice");
 }
@@ -343,14 +343,14 @@ TEST(SampleOrder, RefusesWeightsThatFitNoClass) {
   sampling.class_weights = {1, 2};
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected one for each of the 3 classes, found 2");
   sampling.class_weights = {1, 2, -1};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: all must be >= 0, and at least one > 0");
   sampling.class_weights = {0, 0, 0};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: all must be >= 0, and at least one > 0");
   sampling.class_weights = {1, std::numeric_limits<double>::infinity(), 0};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: all must be >= 0, and at least one > 0");
   sampling.class_weights = {1, 1, 1};
   sampling.balance = true;
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "balance and class_weights say the same thing: choose one");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "balance and class_weights exclude each other: choose one");
 }
 
 TEST(SampleOrder, RefusesBalanceWhereLabelsAreNotKnown) {
@@ -384,7 +384,7 @@ TEST(SampleOrder, AMixtureTakesNoOtherWeights) {
   SourceParams sampling;
   sampling.balance = true;
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling, {{5, 1}, {4, 1}})),
-            "a mixture has weights of its own: no balance or class_weights beside them");
+            "a mixture has weights of its own: leave out balance and class_weights");
 }
 
 TEST(SampleOrder, AnyPositionOfAnyEpochIsFoundAlone) {

@@ -105,7 +105,7 @@ void check(const ScheduleParams& params) {
   }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
-    fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands after {}", *std::next(late), *late);
+    fail(ErrorKind::usage, "drops of learning_rate must rise, but {} comes after {}", *std::next(late), *late);
   }
 }
 

@@ -127,8 +127,7 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
             "'learning_rate': 'drop_epochs' and 'drops' are two ways to give the drops: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_steps = 1, .drops = {3}}),
             "'learning_rate': 'drop_steps' and 'drops' are two ways to give the drops: choose one");
-  EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
-            "drops of learning_rate must rise, and 60 stands after 60");
+  EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}), "drops of learning_rate must rise, but 60 comes after 60");
 }
 
 TEST(Schedule, AWarmUpAtARateOfZeroIsAMistake) {

@@ -19,7 +19,6 @@
 #include "millrace/util/text.h"
 #include "sampling/sample_order.h"
 #include "stages/class_weights.h"
-#include "stages/doubtful_names.h"
 
 namespace millrace {
 
@@ -112,41 +111,10 @@ Error error_at(const StagePlan& stage, const GraphPlan& graph) {
   return error.in(is_found ? place_of_stage(named->at(), graph.name, stage.name) : place_of(stage, graph));
 }
 
-// Message if the network ends in probabilities and the loss applies its own softmax or sigmoid again; else "".
-std::string twice_applied(const Network& network, LayerPort output, const LossInfo& loss, const Registry& registry) {
-  if (loss.applies.empty() || output.layer < 0) return {};
-  const Layer& last = network.layers[static_cast<std::size_t>(output.layer)];
-  const auto applies = [&](const auto& each) { return each.second.info->applies == last.op; };
-  if (std::ranges::none_of(registry.losses(), applies)) return {};
-  return fmt::format(
-      "{}: layer '{}' is a {}, and loss '{}' applies a {} to the output itself, so that the network learns little: take the "
-      "layer "
-      "out; predictions are probabilities without it",
-      to_string(last.at), last.name, last.op, loss.name, loss.applies);
-}
-
-// Whether the first sample has no label, which a source may learn only by reading it. Bad samples are reported later.
-bool lacks_label(const GraphData& data) {
-  Sample sample;
-  return data.read_sample(SampleOrder(*data.source, 0).listed(0), sample).empty() && sample.label < 0;
-}
-
 constexpr const char* kPerDevice = "per_device";  // value of a Batcher's `size`
 
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
-}
-
-// Advice for a class of training that this graph lacks.
-std::string advice_on_lacking(const std::string& name, const std::vector<std::string>& here,
-                              const std::vector<std::string>& all) {
-  constexpr std::size_t kMaxNamed = 20;
-  if (std::ranges::find(here, name) != here.end()) return {};
-  std::string advice =
-      fmt::format(". No '{}' is here: where that is meant, give both sources the same `classes`", line_text(name));
-  const bool has_others = std::ranges::any_of(here, [&](const auto& each) { return std::ranges::find(all, each) == all.end(); });
-  if (has_others || all.size() > kMaxNamed) return advice;
-  return advice + line_text(fmt::format(", with data.path by --set 'data.classes=[\"{}\"]'", fmt::join(all, "\", \"")));
 }
 
 }  // namespace
@@ -158,15 +126,6 @@ bool trains(const GraphPlan& plan) {
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
 bool only_predicts(const GraphPlan& plan) { return has_predictions(plan) && !has_reports(plan); }
-bool loses_results(const GraphPlan& plan) {
-  const auto is_result = [](const Port& port) {
-    return port.payload == payload::kStepResult || port.payload == payload::kPredictions;
-  };
-  const bool makes = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
-    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), is_result);
-  });
-  return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
-}
 
 std::string place_of_source(const GraphBuild& build) { return place_of(*build.data().source_plan, build.plan()); }
 
@@ -236,9 +195,6 @@ void GraphBuild::open_source(std::size_t index) {
   data_.different_samples = order.listed();
   if (!order.classes().empty()) data_.classes = order.classes();
   count_classes(order);
-  if (trains() && data_.run) {
-    for (const std::string& text : warnings_of_names(*this)) data_.run->warn(text);
-  }
   data_.listing_hash = source.listing_hash();
   if (auto colours = source.colours(); !colours.empty()) data_.colours = std::move(colours);
   require_each_once();
@@ -258,29 +214,20 @@ void GraphBuild::count_classes(const SampleOrder& order) {
   }
 }
 
+HasBadSampleBudget* budget_of(const GraphBuild& build) {
+  for (const auto& instances : build.stages()) {
+    Stage* const stage = instances.empty() ? nullptr : instances.front().get();
+    if (auto* const budget = dynamic_cast<HasBadSampleBudget*>(stage)) return budget;
+  }
+  return nullptr;
+}
+
 void require_steps(const GraphBuild& build) {
   const GraphData& data = build.data();
   if (!data.source || data.batch.size == 0 || data.steps_per_epoch() > 0) return;
   fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}: --set {}.{}.size={} or less, or last = \"keep\"",
        place_of(*data.batcher, build.plan()), data.samples_per_epoch, data.batch.size, build.plan().name, data.batcher->name,
        data.samples_per_epoch);
-}
-
-void require_same_classes(const GraphBuild& build, const GraphBuild& main) {
-  const std::size_t both = std::min(build.data().class_counts.size(), main.data().class_counts.size());
-  for (std::size_t label = 0; label < both; ++label) {
-    const std::string &here = build.data().classes[label], &there = main.data().classes[label];
-    if (here == there) continue;
-    if (looks_equal(here, there)) {
-      fail(ErrorKind::usage,
-           "{}: class '{}' is '{}' here and '{}' in [{}]: one name in two forms, in large and small letters or in Unicode's NFC "
-           "and NFD; rename the folders, or the labels, of one",
-           place_of_source(build), line_text(here), escaped_text(here), escaped_text(there), main.plan().name);
-    }
-    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order{}",
-         place_of_source(build), label, here, there, main.plan().name,
-         advice_on_lacking(there, build.data().classes, main.data().classes));
-  }
 }
 
 void GraphBuild::require_targets(const std::string& network) const {
@@ -304,8 +251,8 @@ void GraphBuild::require_targets(const std::string& network) const {
     const std::optional<LayerPort>& output = each.output;
     setting.output = data_.network->shape_of(output.value_or(data_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
-      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
-           where, loss->info().name);
+      fail(ErrorKind::usage, "{}: the samples have varying numbers of rows; loss '{}' takes one row per sample", where,
+           loss->info().name);
     }
     try {
       check_loss(*loss, setting);
@@ -316,20 +263,8 @@ void GraphBuild::require_targets(const std::string& network) const {
       error.in(where);
       throw network.empty() ? error : error.in(network);
     }
-    if (trains() && data_.run != nullptr && data_.registry != nullptr) {
-      const LayerPort from = output.value_or(data_.network->result());
-      const std::string twice = twice_applied(*data_.network, from, loss->info(), *data_.registry);
-      if (!twice.empty()) data_.run->warn(twice);
-    }
-    if (loss->info().target != LossTarget::labels || data_.is_labelled) continue;
-    const bool other_targets = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
-    if (!other_targets) {
-      if (data_.source && data_.run && lacks_label(data_)) {
-        data_.run->warn(fmt::format("{}: the first image has no label, and loss '{}' takes one of each",
-                                    place_of(*data_.source_plan, *plan_), loss->info().name));
-      }
-      continue;
-    }
+    const bool has_others = setting.numbers > 0 || data_.target.kind != TargetSpec::Kind::none;
+    if (loss->info().target != LossTarget::labels || data_.is_labelled || !has_others) continue;
     fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
          setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
   }
@@ -339,10 +274,10 @@ void GraphBuild::refuse_random_before_cache() const {
   for (std::size_t index = 0; index + 1 < made_; ++index) {
     const auto* transform = dynamic_cast<const SampleTransform*>(stages_[index].front().get());
     if (transform == nullptr || !transform->is_random()) continue;
-    fail(
-        ErrorKind::usage,
-        "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
-        place(made_ - 1), plan_->stages[index].name);
+    fail(ErrorKind::usage,
+         "{}: '{}' before it changes images at random, but after the cache every epoch would repeat that change: move the cache "
+         "before it",
+         place(made_ - 1), plan_->stages[index].name);
   }
 }
 
@@ -370,8 +305,7 @@ void GraphBuild::refuse_changes_behind_device_cache() const {
 void GraphBuild::require_each_once() const {
   const SourceParams& sampling = data_.source->sampling();
   if (!data_.predicts || (!sampling.balance && sampling.class_weights.empty() && parts_of(*data_.source).empty())) return;
-  fail(ErrorKind::usage,
-       "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
+  fail(ErrorKind::usage, "each sample is predicted once, but {} some more often than others: remove them from this graph",
        parts_of(*data_.source).empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
 }
 
@@ -438,7 +372,7 @@ void GraphBuild::require_sums(std::size_t replicas) const {
     const StageType& type = *plan_->stages[index].type;
     if (!has_gradients(type.inputs)) continue;
     if (!type.per_replica) return;  // a shared stage sees all replicas' gradients
-    fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
+    fail(ErrorKind::usage, "{}: there are {} replicas, but no stage before it sums their gradients: put 'allreduce' into flow",
          place(index), replicas);
   }
 }
@@ -471,7 +405,7 @@ void GraphBuild::add_step_stages(StepContext context) {
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
     if (per_replica && context.replicas.empty()) {
-      fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
+      fail(ErrorKind::usage, "{} works on a network, but the file has no [network]", place(made_));
     }
     make(made_, context, per_replica ? context.replicas.size() : 1);
   }

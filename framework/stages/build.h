@@ -10,6 +10,7 @@
 #include "config/plan.h"
 #include "millrace/backend/backend.h"
 #include "millrace/stage.h"
+#include "millrace/util/bad_sample_budget.h"
 #include "millrace/util/batcher.h"
 
 namespace millrace {
@@ -23,8 +24,6 @@ bool has_reports(const GraphPlan& plan);
 bool has_predictions(const GraphPlan& plan);
 // Whether the graph predicts without reporting metrics, so that nothing is compared with the images' targets.
 bool only_predicts(const GraphPlan& plan);
-// Whether the graph computes results or predictions that no stage takes, and does not train.
-bool loses_results(const GraphPlan& plan);
 
 class GraphBuild;
 std::string place_of_source(const GraphBuild& build);  // for messages. REQUIRES: build.data().source
@@ -111,10 +110,9 @@ class GraphBuild {
   std::size_t made_ = 0;
 };
 
-bool has_batch_per_device(const GraphBuild& build);  // whether the file sets the batch size per device
-void require_steps(const GraphBuild& build);         // throws ErrorKind::data if an epoch has no complete batch
-// Throws ErrorKind::usage; a label must mean the same in both.
-void require_same_classes(const GraphBuild& build, const GraphBuild& main);
+bool has_batch_per_device(const GraphBuild& build);      // whether the file sets the batch size per device
+HasBadSampleBudget* budget_of(const GraphBuild& build);  // of its batches; null if they have none. Owned by `build`
+void require_steps(const GraphBuild& build);             // throws ErrorKind::data if an epoch has no complete batch
 
 using Builds = std::vector<std::unique_ptr<GraphBuild>>;  // the run's; the first one is the main graph
 

@@ -49,7 +49,7 @@ std::vector<double> weights_by_name(const Value& table, const std::vector<std::s
       constexpr std::size_t kMaxNamed = 20;
       const std::vector<std::string> first(classes.begin(),
                                            classes.begin() + static_cast<std::ptrdiff_t>(std::min(classes.size(), kMaxNamed)));
-      fail(ErrorKind::usage, "{}: class_weights: there is no class '{}'; {}", to_string(member.at), member.key,
+      fail(ErrorKind::usage, "{}: class_weights: unknown class '{}'; {}", to_string(member.at), member.key,
            nearest ? fmt::format("nearest is '{}'", *nearest)
                    : fmt::format("there are '{}'{}", fmt::join(first, "', '"), first.size() < classes.size() ? ", ..." : ""));
     }
@@ -143,7 +143,7 @@ std::vector<double> median_frequency_weights(const GraphBuild& build, const Medi
   const std::string& graph = build.plan().name;
   if (build.data().target.kind != TargetSpec::Kind::classes) {
     fail(ErrorKind::usage,
-         "class_weights = \"median-frequency\" counts the pixels of label images, and the source of [{}] has none", graph);
+         "class_weights = \"median-frequency\" counts the pixels of label images, but the source of [{}] has none", graph);
   }
   const std::string name = setting.cache.empty() ? std::string() : name_of(build, setting);
   if (!name.empty()) {
@@ -163,7 +163,7 @@ std::vector<double> balanced_weights(const GraphBuild& build, std::size_t classe
   const std::vector<std::uint64_t>& counts = build.data().class_counts;
   if (counts.empty()) {
     fail(ErrorKind::usage,
-         "class_weights = \"balanced\" counts the images of each class, and the source of [{}] names no classes",
+         "class_weights = \"balanced\" counts the images of each class, but the source of [{}] names no classes",
          build.plan().name);
   }
   const auto there = static_cast<double>(std::ranges::count_if(counts, [](std::uint64_t count) { return count > 0; }));

@@ -106,7 +106,7 @@ Ended run_apart(const std::function<std::string()>& work, double seconds, Leave 
   int status = 0;
   WaitedTime waited;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (waited.look() > seconds) {
+    if (waited.seconds() > seconds) {
       ended.in_time = false;
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);

@@ -23,8 +23,8 @@ class LocalStorage {
   LocalStorage(const Registry& registry, const std::string& scheme, Report& report)
       : type_(*registry.storages().find(scheme)), folder_(fmt::format("{}://{}", scheme, image_folder().string())) {
     try {
-      is_local_ = type_.storage->look(folder_) != Storage::Kind::unknown;
-      if (!is_local_) report.not_applicable("look() does not know folders of this machine, and no network is asked");
+      is_local_ = type_.storage->kind(folder_) != Storage::Kind::unknown;
+      if (!is_local_) report.not_applicable("kind() does not know folders of this machine, and no network is asked");
     } catch (const Error& error) {
       report.not_applicable(fmt::format("it knows no folder of this machine: {}", error.what()));
     }
@@ -99,7 +99,7 @@ void storage_reading(const Registry& registry, const std::string& scheme, Report
     const Storage::Object object = storage->stat(url);
     report.expect(object.bytes == bytes.size() && object.name == fs::path(name).filename().string(),
                   fmt::format("stat() of '{}' says '{}' with {} bytes of {}", url, object.name, object.bytes, bytes.size()));
-    report.expect(storage->look(url) == Storage::Kind::object, fmt::format("look() does not say that '{}' is an object", url));
+    report.expect(storage->kind(url) == Storage::Kind::object, fmt::format("kind() does not say that '{}' is an object", url));
     report.expect(read_whole(*storage, url) == bytes, fmt::format("the whole of '{}' is not what was written", url));
     for (const std::size_t offset : {std::size_t{0}, std::size_t{1}, bytes.size() / 2, bytes.size() - 1, bytes.size()}) {
       for (const std::size_t size : {std::size_t{0}, std::size_t{1}, bytes.size() - offset}) {
@@ -134,7 +134,7 @@ void storage_refusals(const Registry& registry, const std::string& scheme, Repor
   const auto refuses = [&](const char* what, const std::string& of, ErrorKind kind, const std::function<void()>& call) {
     expect_refusal(what, of, kind, call, report);
   };
-  refuses("look() at what is not there", missing, ErrorKind::data, [&] { storage->look(missing); });
+  refuses("kind() at what is not there", missing, ErrorKind::data, [&] { storage->kind(missing); });
   refuses("stat() of what is not there", missing, ErrorKind::data, [&] { storage->stat(missing); });
   refuses("reading what is not there", missing, ErrorKind::data, [&] { storage->read(missing, buffer); });
   refuses("reading a part of what is not there", missing, ErrorKind::data, [&] { storage->read(missing, 0, 1, room.data()); });

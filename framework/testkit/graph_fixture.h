@@ -60,7 +60,7 @@ class TestGraph {
   RecordedRun run_;
   const Registry* registry_ = nullptr;
   std::deque<StageType> types_;  // the plan keeps their addresses
-  GraphPlan plan_;
+  FlowPlan plan_;
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;
   ImageShape image_;  // after the current stages
   GraphOptions graph_options_;

@@ -21,7 +21,7 @@ const Registry& loss_registry() {
 
 std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& parameters) {
   const LossType* type = loss_registry().losses().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no loss '{}'", name);
+  if (type == nullptr) fail(ErrorKind::usage, "unknown loss '{}'", name);
   Diagnostics errors;
   std::shared_ptr<const Loss> loss = type->create(parameters, name, errors);
   errors.throw_if_any();

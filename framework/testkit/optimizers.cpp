@@ -20,7 +20,7 @@ const Registry& optimizer_registry() {
 
 std::shared_ptr<const Optimizer> make_optimizer(const std::string& name, const Value& parameters) {
   const OptimizerType* type = optimizer_registry().optimizers().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no optimizer '{}'", name);
+  if (type == nullptr) fail(ErrorKind::usage, "unknown optimizer '{}'", name);
   Diagnostics errors;
   std::shared_ptr<const Optimizer> optimizer = type->create(parameters, name, errors);
   errors.throw_if_any();

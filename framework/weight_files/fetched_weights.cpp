@@ -71,7 +71,7 @@ class Fetch {
         const std::function<void(std::string)>& announce)
       : url_(request.weights), registry_(registry), doing_(doing), announce_(announce) {
     expected_ = request.sha256.empty() && is_remote(url_) ? hash_in_name(url_) : lower_case(request.sha256);
-    who_ = request.sha256.empty() ? "its name says" : "[network] sha256 says";
+    who_ = request.sha256.empty() ? "its name requires" : "[network] sha256 requires";
   }
 
   std::string local() {
@@ -88,7 +88,7 @@ class Fetch {
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
       if (is_expected(sum_of(path))) return path;  // else it is replaced if a good file arrives: the sum may be wrong
-      doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
+      doing_(fmt::format("'{}' has the wrong SHA-256, and is fetched again", path));
     }
     require_sha256();  // not only after a long wait
     doing_(fmt::format("fetching the weights '{}'", url_));
@@ -117,7 +117,7 @@ class Fetch {
 
   void require_sha256() const {
     if (expected_.empty() || has_sha256()) return;
-    fail(ErrorKind::usage, "'{}' is to be checked, and this build of Millrace computes no SHA-256: it was made without OpenSSL",
+    fail(ErrorKind::usage, "'{}' must be checked, but this build of Millrace computes no SHA-256: it was made without OpenSSL",
          url_);
   }
 
@@ -138,7 +138,7 @@ class Fetch {
   void compare(const std::string& sum) const {
     if (is_expected(sum)) return;
     fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}", url_, sum, who_, expected_,
-         expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" holds whatever the name says" : "");
+         expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" overrides the name" : "");
   }
 
   const std::string& url_;
@@ -166,8 +166,7 @@ std::string hash_in_name(std::string_view url) {
 std::string cached_weights(const std::string& url) {
   const fs::path folder = cache_folder("weights");
   if (folder.empty()) {
-    fail(ErrorKind::usage, "'{}': there is no folder to fetch it into: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set",
-         url);
+    fail(ErrorKind::usage, "'{}': no folder to fetch it into: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set", url);
   }
   std::string name(last_part(url));
   if (name.size() > kLongestName) name.erase(0, name.size() - kLongestName);  // keeps the extension

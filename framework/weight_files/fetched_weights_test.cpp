@@ -91,10 +91,11 @@ TEST_F(FetchedWeights, AreCheckedEachTime) {
   }
   const std::string path = local("net://host/x.pth", kSum), other(64, 'A');
   const std::string said = complaint("net://host/x.pth", other);
-  EXPECT_EQ(said, fmt::format("'net://host/x.pth' has the SHA-256 {}, and [network] sha256 says {}", kSum, std::string(64, 'a')));
+  EXPECT_EQ(said,
+            fmt::format("'net://host/x.pth' has the SHA-256 {}, and [network] sha256 requires {}", kSum, std::string(64, 'a')));
   EXPECT_EQ(local("net://host/x.pth", kSum), path) << "a wrong sum costs no good file";
   EXPECT_EQ(storage_->reads, 2);
-  EXPECT_NE(complaint("net://host/x-f37072fd.pth").find("and its name says f37072fd..."), std::string::npos);
+  EXPECT_NE(complaint("net://host/x-f37072fd.pth").find("and its name requires f37072fd..."), std::string::npos);
   EXPECT_EQ(complaint("net://host/x-9a129038.pth"), "no error");
   EXPECT_EQ(complaint("net://host/x-f37072fd.pth", kSum), "no error");
 }

@@ -26,6 +26,9 @@ void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>
   Metadata metadata = setting_.metadata();
   metadata.insert(more.begin(), more.end());
   exchange();
+  const auto put_back = [&] {  // a device lost from now on costs nothing, unless averages were exchanged
+    if (!view_.evaluated.empty()) exchange();
+  };
   try {
     const auto statistics = mean_statistics(view_.replicas, view_.network, view_.load, view_.group);
     const auto fetch = [&](int parameter) {
@@ -36,10 +39,10 @@ void WeightsWriter::with_weights(const std::function<void(WeightsFile& weights)>
     if (!setting_.folder.empty()) use(weights);
   } catch (...) {
     const Error error = current_error();
-    exchange();
+    put_back();
     throw error;
   }
-  exchange();
+  put_back();
 }
 
 void WeightsWriter::write(const WeightsFile& weights, const fs::path& path) const {
@@ -88,9 +91,9 @@ bool WeightsWriter::write_best(const Best& best, WeightsFile weights) {
     weights.keep(best_path().string());
     waiting_ = Waiting{best, std::move(weights), error.what()};
   }
-  if (!std::exchange(told_, true)) {
+  if (!std::exchange(is_reported_, true)) {
     setting_.warn(
-        fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best.step, waiting_->cause));
+        fmt::format("the best weights, after step {}, stay in memory for another attempt: {}", best.step, waiting_->cause));
   }
   return false;
 }
@@ -99,11 +102,11 @@ void WeightsWriter::save_best(const Best& best) {
   try {
     with_weights(
         [&](WeightsFile& weights) {
-          if (write_best(best, std::move(weights))) setting_.tell_best(best, best_path().string(), "");
+          if (write_best(best, std::move(weights))) setting_.report_best(best, best_path().string(), "");
         },
         metadata_of(best));
   } catch (const Error& error) {
-    setting_.tell_best(best, best_path().string(), error.what());
+    setting_.report_best(best, best_path().string(), error.what());
   }
 }
 
@@ -111,7 +114,7 @@ void WeightsWriter::export_best(const Best& best, const WeightsFile::Fetch& valu
   Metadata metadata = export_metadata_;
   metadata.merge(metadata_of(best));
   const bool is_written = write_best(best, WeightsFile(view_.network, values, std::move(metadata)));
-  if (is_written && setting_.tells_exports) setting_.tell_best(best, best_path().string(), "");
+  if (is_written && setting_.reports_exports) setting_.report_best(best, best_path().string(), "");
 }
 
 void WeightsWriter::resume_best(const std::string& figure, const std::optional<Best>& known,
@@ -119,8 +122,8 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
   const fs::path path = best_path();
   const std::optional<Best> there = best_there();
   std::error_code ignored;
-  const bool says_nothing = !there && fs::exists(path, ignored);
-  if (there == known || says_nothing) return;
+  const bool is_unreadable = !there && fs::exists(path, ignored);
+  if (there == known || is_unreadable) return;
   // A later step will repeat: its weights are on the disk, but its checkpoint is not.
   const bool is_later = there && known && there->figure == known->figure && there->step > known->step;
   if (is_later && !rewinds_history) return;
@@ -133,7 +136,7 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
                                 there->step, aside.string(),
                                 known && values  ? fmt::format("'{}' holds those after step {} again", path.string(), known->step)
                                 : figure.empty() ? "run.best names no figure, so the last weights are the run's"
-                                                 : "the next figure is the best so far"));
+                                                 : "the next value counts as the best"));
     } catch (const Error& error) {
       return setting_.warn(fmt::format("'{}' holds the best weights{} by {}, after step {}: {}", path.string(), of, there->figure,
                                        there->step, error.what()));
@@ -141,7 +144,7 @@ void WeightsWriter::resume_best(const std::string& figure, const std::optional<B
   }
   if (known && values) export_best(*known, *values);
   if (known && !values && !there) {
-    setting_.warn(fmt::format("'{}' is not there, and no checkpoint that fits this network holds the best weights, after step {}",
+    setting_.warn(fmt::format("'{}' is missing, and no checkpoint for this network holds the best weights, after step {}",
                               path.string(), known->step));
   }
 }
@@ -156,7 +159,7 @@ void WeightsWriter::retry_best() {
   }
   const Best written = waiting_->best;
   waiting_.reset();
-  setting_.tell_best(written, best_path().string(), "");
+  setting_.report_best(written, best_path().string(), "");
 }
 
 std::string WeightsWriter::finish_best() {

@@ -26,12 +26,12 @@ class WeightsWriter {
     std::filesystem::path folder;  // the run's; "": this process writes nothing
     std::filesystem::path rescue;  // a folder for final files if that one fails; "": a new temporary folder
     bool writes = true;            // whether any process of the run writes weights
-    bool tells_exports = false;    // whether export_best() reports its files, like other calls; else the checkpoint reports them
+    bool reports_exports = false;  // whether export_best() reports its files, like other calls; else the checkpoint reports them
     std::function<Metadata()> metadata;
     std::function<Error(const Error& error)> advise;  // adds advice to errors about non-finite values
     std::function<void(std::string text)> warn;
     // Reports best weights that were written, or the reason why not ("" if they were).
-    std::function<void(const Best& best, const std::string& file, const std::string& cause)> tell_best;
+    std::function<void(const Best& best, const std::string& file, const std::string& cause)> report_best;
   };
   WeightsWriter(const ReplicaView& view, Setting setting) : view_(view), setting_(std::move(setting)) {}
 
@@ -78,7 +78,7 @@ class WeightsWriter {
   const Setting setting_;
   Metadata export_metadata_;
   std::optional<Waiting> waiting_;
-  bool told_ = false;             // reported that best weights are kept
+  bool is_reported_ = false;      // reported that best weights are kept
   std::filesystem::path rescue_;  // the one in use; "": none yet
   std::string lost_;
 };

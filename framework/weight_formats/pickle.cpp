@@ -217,7 +217,7 @@ class Unpickler {
     for (const int index : list.items) {
       const PickleNode& pair = made_.at(index);
       const bool is_pair = (pair.kind == Kind::list || pair.kind == Kind::tuple) && pair.items.size() == 2;
-      if (!is_pair) fail(ErrorKind::data, "its pickle makes an OrderedDict of values that are no pairs");
+      if (!is_pair) fail(ErrorKind::data, "its pickle makes an OrderedDict of values that are not pairs");
       items.insert(items.end(), pair.items.begin(), pair.items.end());
     }
     copied_ += items.size();

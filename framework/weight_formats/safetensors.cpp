@@ -72,7 +72,7 @@ class HeaderWatch final : public nlohmann::json_sax<HeaderJson> {
     return true;
   }
   bool open(bool is_object) {
-    if (open_.size() == kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is no safetensors file");
+    if (open_.size() == kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is not a safetensors file");
     open_.push_back(is_object);
     if (is_object) keys_.emplace_back();
     return value();
@@ -93,7 +93,7 @@ HeaderJson parse_header(const std::string& text) {
   HeaderWatch watch(text.size());
   HeaderJson header;  // null
   if (HeaderJson::sax_parse(text, &watch)) header = HeaderJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is no safetensors file");
+  if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is not a safetensors file");
   return header;
 }
 
@@ -227,10 +227,10 @@ class Reader {
 
   std::string header() {
     std::uint64_t length = 0;
-    if (size_ < 8) fail(ErrorKind::data, "is only {} bytes long: this is no safetensors file", size_);
+    if (size_ < 8) fail(ErrorKind::data, "is only {} bytes long: this is not a safetensors file", size_);
     take(reinterpret_cast<char*>(&length), 8);
     if (length > kLongestHeader || length > size_ - 8) {
-      fail(ErrorKind::data, "its header would be {} bytes long in a file of {}: it was cut short or is no safetensors file",
+      fail(ErrorKind::data, "its header would be {} bytes long in a file of {}: it was cut short or is not a safetensors file",
            length, size_);
     }
     std::string text(length, ' ');

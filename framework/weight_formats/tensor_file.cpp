@@ -52,8 +52,8 @@ std::string text_sort(std::string_view path, std::string_view first) {
   const std::size_t begin = first.find_first_not_of(" \t\r\n");
   if (begin == first.npos) return "";
   if (path.ends_with(".index.json"))
-    return "the list of the parts that weights lie in: read each by load_file() of safetensors.torch, and write all of their "
-           "tensors into one file by save_file()";
+    return "the list of the parts of the weights: read each with load_file() of safetensors.torch, and write all of their "
+           "tensors into one file with save_file()";
   if (first[begin] == '<') return "a page of HTML or XML: a server may have answered with it in place of the file";
   return fmt::format("text, which begins with '{}'", shown(first));
 }
@@ -71,8 +71,7 @@ std::string other_sort(std::string_view path, std::string_view first) {
   if (has_header) return "";
   if (first.starts_with(kGzip) || first.starts_with(kXz) || first.starts_with(kZstd))
     return "compressed, by gzip, xz or zstd: unpack it";
-  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5)
-    return "a pickle of Python, and not of torch.save()";
+  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5) return "a pickle of Python, not of torch.save()";
   return protocol_buffer(first);
 }
 

@@ -89,14 +89,14 @@ class TorchStream final : public TorchStorages {
     const Pickle version = next_pickle(head, at, nothing);
     const PickleNode& number = version.at(version.root);
     if (number.kind != PickleNode::Kind::integer || number.number != kVersion) {
-      fail(ErrorKind::data, "its format has version {}, and only {} is read", number.number, kVersion);
+      fail(ErrorKind::data, "its format has version {}, but only {} is read", number.number, kVersion);
     }
     const Pickle machine = next_pickle(head, at, nothing);
     const PickleNode* little = machine.find(machine.at(machine.root), "little_endian");
     if (little == nullptr || little->kind != PickleNode::Kind::boolean) {
-      fail(ErrorKind::data, "does not say in which byte order its values are");
+      fail(ErrorKind::data, "does not state the byte order of its values");
     }
-    if (little->number == 0) fail(ErrorKind::data, "its values are in byte order 'big', and only 'little' is read");
+    if (little->number == 0) fail(ErrorKind::data, "its values are in byte order 'big', but only 'little' is read");
   }
 
   // A storage's length follows from its type, which only the state dict has.
@@ -206,7 +206,7 @@ class TorchArchive final : public TorchStorages {
     }
     if (!zip_.has(folder_ + "byteorder")) return;
     const std::string order = zip_.read(folder_ + "byteorder", 64);
-    if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", shown(order));
+    if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', but only 'little' is read", shown(order));
   }
 
   // An archive of another tool.
@@ -214,11 +214,11 @@ class TorchArchive final : public TorchStorages {
     const auto is_array = [](const auto& entry) { return entry.first.ends_with(".npy"); };
     if (std::ranges::any_of(zip_.entries(), is_array)) {
       fail(ErrorKind::data,
-           "is an archive of NumPy's arrays (.npz): save_file() of safetensors.numpy writes them as weights are read here");
+           "is an archive of NumPy's arrays (.npz): save_file() of safetensors.numpy writes them in a form that is read here");
     }
     if (zip_.has("model.weights.h5")) {
       fail(ErrorKind::data,
-           "is a model of Keras: save_file() of safetensors.numpy writes its arrays as weights are read here, under the names "
+           "is a model of Keras: save_file() of safetensors.numpy writes its arrays in a form that is read here, under the names "
            "and in the layout of PyTorch's");
     }
     fail(ErrorKind::data, "is a zip archive without 'data.pkl': torch.save() did not write it");

@@ -138,8 +138,8 @@ TEST_F(TorchFile, FindsTheOnlyTableOfTensorsWhateverItIsCalled) {
       (Floats{4, 5}));
   const std::string several = archive(ordered_dict({{"net", table(0)}, {"ema", ordered_dict({{"a.b", table(6)}})}}));
   expect_refused(several,
-                 "holds several tables of tensors: say which one is meant, weights = { file = ..., inside = \"net\" }; tables "
-                 "with tensors are 'net' (1), 'ema.a.b' (1)");
+                 "holds several tables of tensors: choose one with weights = { file = ..., inside = \"net\" }; tables with "
+                 "tensors are 'net' (1), 'ema.a.b' (1)");
   const auto inside = [&](const std::string& name) { return read_tensors(file(several), name); };
   EXPECT_EQ(inside("ema.a.b").tensors.at(0).values, (Floats{6, 7})) << "a key with a dot in it";
   EXPECT_EQ(inside("net").tensors.at(0).values, (Floats{0, 1}));
@@ -297,8 +297,8 @@ TEST_F(TorchFile, ReadsOrderedTablesOfPython2) {
   const std::string pair = "](" + text("w") + tensor(values, 2, {2}, {1}) + "e";
   EXPECT_EQ(read(archive(table("](" + pair + "e"))).tensors.at(0).values, (Floats{2, 3}));
   EXPECT_EQ(read(archive(table("](" + tuple({text("w"), tensor(values, 1, {1}, {1})}) + "e"))).tensors.at(0).values, Floats{1});
-  expect_refused(archive(table("](" + text("w") + "e")), "an OrderedDict of values that are no pairs");
-  expect_refused(archive(table(pair + "N")), "an OrderedDict of values that are no pairs");
+  expect_refused(archive(table("](" + text("w") + "e")), "an OrderedDict of values that are not pairs");
+  expect_refused(archive(table(pair + "N")), "an OrderedDict of values that are not pairs");
   expect_refused(archive(table("](" + pair + "eN")), "an OrderedDict of something other than a list");
   // A list passed to many tables is copied as often.
   std::string many = "](";

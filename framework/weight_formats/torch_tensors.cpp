@@ -38,7 +38,7 @@ class TableSearch {
     const PickleNode* const found = follow(root_, inside);
     if (found != nullptr && tensors_in(*found) > 0) return *found;
     search();
-    fail(ErrorKind::data, "has no tensors inside '{}'; {}", shown(inside), said_of_tables());
+    fail(ErrorKind::data, "has no tensors inside '{}'; {}", shown(inside), tables_text());
   }
 
   const PickleNode& likeliest() {
@@ -53,9 +53,8 @@ class TableSearch {
       fail(ErrorKind::data, "holds no tensors under names, nor in a table of it; its keys are {}",
            keys_.empty() ? "none" : fmt::format("{}", fmt::join(keys_, ", ")));
     }
-    fail(ErrorKind::data,
-         "holds several tables of tensors: say which one is meant, weights = {{ file = ..., inside = \"{}\" }}; {}",
-         shown(found_.front().path), said_of_tables());
+    fail(ErrorKind::data, "holds several tables of tensors: choose one with weights = {{ file = ..., inside = \"{}\" }}; {}",
+         shown(found_.front().path), tables_text());
   }
 
  private:
@@ -107,7 +106,7 @@ class TableSearch {
     return begins("optim") || begins("lr_sched") || begins("scheduler") || begins("scaler") || begins("amp");
   }
 
-  std::string said_of_tables() const {
+  std::string tables_text() const {
     if (found_.empty()) return fmt::format("its keys are {}", keys_.empty() ? "none" : fmt::format("{}", fmt::join(keys_, ", ")));
     std::string text = "tables with tensors are ";
     for (std::size_t i = 0; i < std::min(found_.size(), kMaxTablesNamed); ++i) {

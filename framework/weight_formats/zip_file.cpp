@@ -78,7 +78,7 @@ ZipFile::ZipFile(const std::string& path) : file_(path, std::ios::binary) {
 
 const ZipFile::Entry& ZipFile::open(std::string_view name) {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) fail(ErrorKind::data, "there is no entry '{}'", shown(name));
+  if (found == entries_.end()) fail(ErrorKind::data, "it has no entry '{}'", shown(name));
   Entry& entry = found->second;
   if (entry.flags & kEncrypted) fail(ErrorKind::data, "its entry '{}' is encrypted", shown(name));
   if (entry.method != 0) {
@@ -98,7 +98,7 @@ std::string ZipFile::read(std::string_view name, std::uint64_t most) {
 
 void ZipFile::take(std::uint64_t offset, std::span<char> to) {
   if (offset > size_ || to.size() > size_ - offset) {
-    fail(ErrorKind::data, "has {} bytes, and something in it would lie at byte {}: it was cut or changed", size_, offset);
+    fail(ErrorKind::data, "has {} bytes, but a part of it would be at byte {}: it was cut or changed", size_, offset);
   }
   file_.seekg(static_cast<std::streamoff>(offset));
   if (!file_.read(to.data(), static_cast<std::streamsize>(to.size()))) fail(ErrorKind::data, "cannot be read to its end");
@@ -126,7 +126,7 @@ ZipFile::Directory ZipFile::find_directory() {
     const std::uint16_t comment = end.u16();
     if (comment == end.left()) return large_directory(begin + at, found);
   }
-  fail(ErrorKind::data, "has no list of entries at its end: it was cut short or is no zip archive");
+  fail(ErrorKind::data, "has no list of entries at its end: it was cut short or is not a zip archive");
 }
 
 // A pointer to a record with 64-bit numbers may precede the last record of an archive.
@@ -174,7 +174,7 @@ std::uint64_t ZipFile::content_of(std::string_view name, const Entry& entry) {
   const std::uint64_t own_name = lengths.u16(), extra = lengths.u16();
   const std::uint64_t begin = entry.header + kLocalHeader + own_name + extra;
   if (mark_at(bytes, 0) != kLocalMark || take(entry.header + kLocalHeader, own_name) != name) {
-    fail(ErrorKind::data, "its entry '{}' does not lie where the list says", shown(name));
+    fail(ErrorKind::data, "its entry '{}' is not where the list places it", shown(name));
   }
   if (begin > size_ || entry.bytes > size_ - begin) {
     fail(ErrorKind::data, "its entry '{}' would end after the archive, which has {} bytes: it was cut or changed", shown(name),

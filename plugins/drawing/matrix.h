@@ -15,7 +15,7 @@ struct MatrixLayout {
   double cell = 0;  // from 40 units for up to 24 classes to half a unit above 1000
   double top = 0, left = 0;
   double name_size = 0;        // size of letters
-  std::size_t name_every = 1;  // every n-th class has a name if there is no room for all
+  std::size_t name_every = 1;  // every n-th class has a name if space is short
 };
 MatrixLayout matrix_layout(const std::vector<std::string>& names);
 

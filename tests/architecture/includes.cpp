@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 19> kDeviceLibraries = {
     "jpeglib.h", "turbojpeg",   "jerror", "png",   "webp", "tiff",  "curl",   "aws",  "mpi.h"};
 
 // Each may include the earlier ones.
-constexpr std::array<std::string_view, 8> kRooms = {"ranks",  "weight_files", "checkpoint", "report",
-                                                    "stages", "recipe",       "prepare",    "run"};
+constexpr std::array<std::string_view, 9> kRooms = {"ranks",  "weight_files", "checkpoint", "report",
+                                                    "stages", "recipe",       "prepare",    "predict",    "run"};
 
 bool starts_with_any(std::string_view name, const auto& prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) { return name.starts_with(prefix); });

@@ -70,10 +70,10 @@ std::vector<fs::path> cpp_files(const fs::path& folder) {
 
 bool is_test(const fs::path& file) {
   for (const fs::path& part : file) {
-    if (part == "testkit" || part == "test_plugins" || part == "simulation") return true;
+    if (part == "testkit" || part == "test_plugins") return true;
   }
   const std::string stem = file.stem();
-  return stem.ends_with("_test") || stem.ends_with("_bench") || stem.ends_with("_fixture") || stem.starts_with("fake_");
+  return stem.ends_with("_test") || stem.ends_with("_bench") || stem.ends_with("_fixture");
 }
 
 }  // namespace millrace::architecture

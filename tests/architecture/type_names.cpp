@@ -24,6 +24,8 @@ constexpr std::array kKnown = {
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // A layer for which a backend may have its own operation.
     KnownName{"framework/network/fusion.cpp", "softmax"},
+    // Its results are scores already.
+    KnownName{"framework/predict/predictor.cpp", "softmax"},
     // A key of recipes: the batch size.
     KnownName{"framework/recipe/inference_recipe.cpp", "batch"},
     KnownName{"framework/recipe/inference_recipe_read.cpp", "batch"},
@@ -33,7 +35,7 @@ constexpr std::array kKnown = {
     KnownName{"framework/plugin/registry_content.h", "optimizer"},
     // A folder's name, and sides of an image.
     KnownName{"framework/config/data_layout.cpp", "pictures"},
-    KnownName{"framework/stages/doubtful_names.cpp", "top"},
+    KnownName{"framework/run/doctor/class_names.cpp", "top"},
     // Stages of tests.
     KnownName{"framework/graph/line_of_stages.h", "batch"},
 };

@@ -10,7 +10,7 @@ import sys
 
 ENUM = "an enum needs the names of its values: add("
 STRUCT = "a struct is a table: give it `static void describe(millrace::ParamSet<T>&)`, or declare it with add_table()"
-OTHER = "the type of this field is none that a parameter may have: bool, int, "
+OTHER = "a parameter cannot have the type of this field; the types are bool, int, "
 # (field `x`, the compiler's message)
 CASES = [
     ("Mode x", ENUM), ("std::optional<Mode> x", ENUM), ("std::vector<Mode> x", ENUM),

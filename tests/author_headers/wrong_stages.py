@@ -55,10 +55,10 @@ MILLRACE_PLUGIN("wrong", "1.0", "Wrong stages.") {
 }
 """
 ANSWERS = [
-    "a source is made before anything is known of its data: its constructor takes (const Params&, const millrace::StageSite&)",
+    "a source is made before its data are known: its constructor takes (const Params&, const millrace::StageSite&)",
     "replicas and steps are known after `batch` alone: the constructor of a SampleTransform or a Batcher takes "
     "(const Params&, const millrace::StageSite&) or (const Params&, const millrace::DataContext&)",
-    "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
+    "request() is called before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
     "millrace::CompileRequest&), or DataContext instead of StageSite",
     "the stage lacks a function that its base class declares as `= 0`",
     "named 'image'",  # 'const struct millrace::StageSite' has no member named 'image'

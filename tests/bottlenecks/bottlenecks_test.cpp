@@ -15,8 +15,8 @@
 #include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
 #include "planted.h"
-#include "prepare/prepared_run.h"
 #include "report.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 
 namespace millrace::test {

@@ -62,7 +62,7 @@ TEST_F(AbandonedBranch, WithoutTheCheckpointOfItsBestTheNextFigureIsTheBest) {
   fs::remove_all(checkpoint_in("runs", 3));
   const Outcome back = go_back(kOlder, kNoStep);
   ASSERT_EQ(back.code, 0) << back.err;
-  EXPECT_NE(back.err.find("the best checkpoint, after step 3, is not there or damaged: the next figure is the best so far"),
+  EXPECT_NE(back.err.find("the best checkpoint, after step 3, is missing or damaged: the next value counts as the best"),
             std::string::npos)
       << back.err;
   EXPECT_FALSE(fs::exists(file_));
@@ -86,7 +86,7 @@ TEST_F(AbandonedBranch, BestWeightsThatAFullDiskDoesNotTakeBackAreTriedAgain) {
       *full);
   ASSERT_TRUE(program.ends(240));
   EXPECT_EQ(program.code(), 0) << program.err();
-  EXPECT_NE(program.err().find("the best weights, after step 3, wait in memory and are tried again: cannot create '"),
+  EXPECT_NE(program.err().find("the best weights, after step 3, stay in memory for another attempt: cannot create '"),
             std::string::npos)
       << program.err();
   const auto best = best_in(file_);

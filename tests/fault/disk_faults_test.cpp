@@ -60,7 +60,7 @@ class DiskFaultsTest : public testing::Test {
     const auto told = events(outcome, "checkpoint");
     const bool ends_well = !told.empty() && told.back().at("step") == kSteps;
     EXPECT_EQ(outcome.code, ends_well ? 0 : 1) << outcome.err;
-    EXPECT_EQ(outcome.err.find("the last checkpoint is not written") == std::string::npos, ends_well) << outcome.err;
+    EXPECT_EQ(outcome.err.find("the last checkpoint was not written") == std::string::npos, ends_well) << outcome.err;
     EXPECT_EQ(events(outcome, "step").size(), kSteps);
     EXPECT_TRUE(weights_in("runs") == weights) << "the weights differ";
     ASSERT_FALSE(told.empty()) << outcome.err;
@@ -139,7 +139,7 @@ TEST_F(DiskFaultsTest, AStopBySignalThatCouldNotSaveIsAFailure) {
   ASSERT_TRUE(program.ends(kPatience)) << program.err();
   EXPECT_EQ(program.code(), 1) << program.err();
   EXPECT_EQ(program.err().find("to resume"), std::string::npos) << program.err();
-  EXPECT_NE(program.err().find("the last checkpoint is not written: "), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("the last checkpoint was not written: "), std::string::npos) << program.err();
   EXPECT_NE(program.err().find("; the run has no checkpoint yet"), std::string::npos) << program.err();
   EXPECT_FALSE(weights_in("runs").empty());
 }

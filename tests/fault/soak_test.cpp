@@ -155,7 +155,7 @@ void Soak::watch(RunningProgram& program, const Life& life, Troubles& troubles) 
     std::error_code ignored;
     const std::uintmax_t written = fs::file_size(run_in("runs") / "metrics.jsonl", ignored);
     if (std::exchange(size, written) != written) still.restart();
-    ASSERT_LT(still.look(), 60) << "nothing happens any more: " << program.err();
+    ASSERT_LT(still.seconds(), 60) << "nothing happens any more: " << program.err();
     if (now < start + life.seconds / 2 || !troubles.is_calm()) continue;
     bytes.add(now, last_number(heap));
     descriptors.add(now, entries(process / "fd"));

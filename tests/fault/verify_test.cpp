@@ -56,7 +56,7 @@ TEST_F(VerifiedRun, GoesOnWhereItsDataIsTheSame) {
     const Outcome resumed = resume(runs, {"--verify", asked});
     ASSERT_EQ(resumed.code, 0) << resumed.err;
     EXPECT_NE(resumed.err.find("verified: the data of " + said), std::string::npos) << resumed.err;
-    const bool fewer = resumed.err.find("(it holds no more hashes; 100 were asked for)") != std::string::npos;
+    const bool fewer = resumed.err.find("(it holds no more hashes; 100 were requested)") != std::string::npos;
     EXPECT_EQ(fewer, step == 8) << resumed.err;
     expect_the_same(whole, left_by(run_in(runs)), runs);
   }

@@ -33,7 +33,7 @@ void write(const std::filesystem::path& folder) {
     millrace::CheckpointWriter checkpoints({.folder = folder,
                                             .keep = 2,
                                             .seconds = 0,
-                                            .tell = [&](const millrace::CheckpointEvent&) { mark(generation); },
+                                            .report = [&](const millrace::CheckpointEvent&) { mark(generation); },
                                             .warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); }});
     for (const std::uint64_t step : steps) {
       ++generation;

@@ -14,6 +14,7 @@
 #include "config/plan.h"
 #include "places.h"
 #include "run/check.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "testkit/apart.h"
 

@@ -38,7 +38,7 @@ struct Found {
   }
   std::string unavailable_reason() const {
     if (backend) return "no device: " + backend->unavailable_reason();
-    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(load_errors(registry), "; "));
+    return fmt::format("no plugin provides backend '{}' {}", name, fmt::join(load_errors(registry), "; "));
   }
 };
 

@@ -20,6 +20,7 @@
 #include "millrace/stage.h"
 #include "millrace/util/load_plugins.h"
 #include "ranks/socket_group.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -290,8 +291,8 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   options.report_patience = 0.05;
   run_once(*prepare(pipeline, registry_, options));
   const std::vector<std::string> expected = {
-      "step 4: what its stages promised to tell of it has not come within 0.05 s; steps are told later than their epochs from "
-      "here on"};
+      "step 4: metrics that its stages promised did not arrive within 0.05 s; from here on steps are reported after their "
+      "epochs"};
   const auto is_of_paint = [](const std::string& text) {
     return text.find("[validate.paint]: it changes images") != std::string::npos;
   };
@@ -324,7 +325,7 @@ TEST_F(WholeRun, AStopThatIsAgreedUponWithTheLastStepOfAPassEndsAllRanks) {
                               {R"(validate.flow=["read", "paint", "signals", "batch", "forward", "dawdles", "metrics"])",
                                "validate.batch.buffers=1", "validate.forward.test_time=unset"},
                               options, [](std::size_t rank, RunOptions& special) {
-                                if (rank == 0) special.look_period = std::chrono::minutes(10);
+                                if (rank == 0) special.check_period = std::chrono::minutes(10);
                               });
   EXPECT_EQ(said, (std::array<std::string, 2>{}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1}));

@@ -111,7 +111,7 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
       {"stage 'without_text'", "description", "failed: the parameter 'without_text.chance' has no text"},
       {"stage 'forgets_its_state'", "state", "failed: what it saves is another text after a new stage has restored it"},
       {"stage 'draws_in_secret'", "determinism",
-       "failed: it threw: sample 'sample/0': the stage drew a random number, and its is_random() says that it draws none"},
+       "failed: it threw: sample 'sample/0': the stage drew a random number, but its is_random() returns false"},
       {"stage 'wrong_example'", "wrong table",
        "failed: example 'chance = 2': it is refused: example:1:10: 'chance' must be a number between 0 and 1, found 2"},
       {"stage 'wrong_example'", "construction", "failed: as in 'wrong table'"},
@@ -173,7 +173,7 @@ TEST(Hostile, WhatHarmsWhileItIsLoadedIsNamed) {
   expect_not_loaded(folder + "registration.so", "an exception of unknown type");
   expect_not_loaded(folder + "destructor.so", "it ended with signal 6");
   expect_not_loaded(old + "other_abi.so", "was built for ABI");
-  expect_not_loaded(old + "no_descriptor.so", "is no Millrace plugin");
+  expect_not_loaded(old + "no_descriptor.so", "is not a Millrace plugin");
   expect_not_loaded(old + "half_registered.so", "the stage 'twice' is registered already");
 }
 

@@ -23,12 +23,12 @@ using namespace millrace;
 // keeps the name of its current file in a variable shared by all threads.
 class Muddle : public Storage {
  public:
-  Kind look(const std::string& url) override {
+  Kind kind(const std::string& url) override {
     if (!std::filesystem::exists(path(url))) fail(ErrorKind::data, "'{}' is not there", path(url));
     return std::filesystem::is_directory(path(url)) ? Kind::folder : Kind::object;
   }
   void list(const std::string& url, const std::function<void(Object)>& found) override {
-    look(url);
+    kind(url);
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path(url))) {
       if (entry.is_regular_file()) names.push_back(std::filesystem::relative(entry.path(), path(url)).string());
@@ -37,7 +37,7 @@ class Muddle : public Storage {
     for (const std::string& name : names) found({name, stat(join_url(url, name)).bytes, "1"});
   }
   Object stat(const std::string& url) override {
-    look(url);
+    kind(url);
     return {std::filesystem::path(path(url)).filename().string(), std::filesystem::file_size(path(url)), "1"};
   }
   void read(const std::string& url, ByteBuffer& out) override {

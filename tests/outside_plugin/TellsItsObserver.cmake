@@ -28,6 +28,6 @@ if(NOT code EQUAL 2 OR NOT said MATCHES "has no key 'fiel'; nearest is 'file'")
 endif()
 execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.path=${images}
   --set observe.jounal=true RESULT_VARIABLE code ERROR_VARIABLE said)
-if(NOT code EQUAL 2 OR NOT said MATCHES "there is no observer 'jounal'; nearest is 'journal'")
+if(NOT code EQUAL 2 OR NOT said MATCHES "unknown observer 'jounal'; nearest is 'journal'")
   message(FATAL_ERROR "an observer that is not there ended with code ${code}:\n${said}")
 endif()

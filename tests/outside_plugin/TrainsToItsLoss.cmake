@@ -11,6 +11,6 @@ if(NOT code EQUAL 2 OR NOT said MATCHES "'epsilom'.*nearest is 'epsilon'")
 endif()
 execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.path=${images}
   --set train.forward_backward.loss=polly RESULT_VARIABLE code ERROR_VARIABLE said)
-if(NOT code EQUAL 2 OR NOT said MATCHES "there is no loss 'polly'; nearest is 'poly'")
+if(NOT code EQUAL 2 OR NOT said MATCHES "unknown loss 'polly'; nearest is 'poly'")
   message(FATAL_ERROR "a loss that is not there ended with code ${code}:\n${said}")
 endif()

@@ -126,7 +126,7 @@ class PagesTest(unittest.TestCase):
         for subject in ("augment: add RandAugment", "cpu: pass channels", "Embed kernels", "x" * 72):
             self.assertEqual(fault(subject), "")
         for subject in ("augment: adds RandAugment", "tests: the shell is named", "Added kernels", "run: fixing it"):
-            self.assertIn("is no imperative", fault(subject))
+            self.assertIn("is not an imperative", fault(subject))
         self.assertIn("73 characters", fault("x" * 73))
 
 

@@ -96,7 +96,7 @@ TEST(ContactSheet, WantsToKnowWhereTo) {
   const TemporaryFolder folder;
   const Outcome outcome = run_command({tool("pipeline-data"), "show", everything(folder), "--set", "data.path=" + shapes()});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--out FILE.png is missing"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--out FILE.png, the picture's file, is missing"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

@@ -116,8 +116,7 @@ TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
   const Outcome lacking =
       run_command(with_words(quickstart_with(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
   EXPECT_EQ(lacking.code, 2) << lacking.err;
-  EXPECT_NE(lacking.err.find(fmt::format("the run began with {}, and now it does not fit", size)), std::string::npos)
-      << lacking.err;
+  EXPECT_NE(lacking.err.find(fmt::format("the run began with {}, which no longer fits", size)), std::string::npos) << lacking.err;
 }
 
 TEST(AutoBatch, IsTheSameForAllProcesses) {

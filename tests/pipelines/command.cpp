@@ -35,7 +35,7 @@ void wait_for(pid_t child, const Interruption& interruption, Outcome& outcome) {
   int status = 0;
   rusage usage{};
   while (wait4(child, &status, WNOHANG, &usage) == 0) {
-    const double now = awake.look();
+    const double now = awake.seconds();
     if (!sent && is_due()) {
       kill(child, interruption.signal);
       sent = true;
@@ -47,7 +47,7 @@ void wait_for(pid_t child, const Interruption& interruption, Outcome& outcome) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   outcome.seconds = seconds_since(begin);
-  outcome.awake_seconds = awake.look();
+  outcome.awake_seconds = awake.seconds();
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.peak_kib = usage.ru_maxrss;
 }

@@ -209,7 +209,7 @@ TEST(DataTool, RefusesWhatIsNoLineOfALedger) {
   std::ofstream(ledger) << spoilt.dump() << "\n";
   const Outcome outcome = data({"replay", ledger, "--pipeline", file});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find(ledger + ":1: this is no line of a ledger"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(ledger + ":1: this is not a line of a ledger"), std::string::npos) << outcome.err;
 }
 
 TEST(DataTool, RepeatsASampleWhoseNameIsNoText) {
@@ -334,8 +334,8 @@ class PartsOfData : public testing::Test {
   }
 
   const TemporaryFolder folder_;
-  const std::string warning_ = "warning: what [validate] reads is left out, 5 samples (path = \"" + folder_ / "set/val" +
-                               "\"); --graph validate takes it\n";
+  const std::string warning_ = "warning: the data of [validate] are not included, 5 samples (path = \"" + folder_ / "set/val" +
+                               "\"); --graph validate selects them\n";
 };
 
 TEST_F(PartsOfData, AreAllChecked) {
@@ -392,7 +392,7 @@ TEST(DataTool, RefusesASplitThatCannotBe) {
   std::ofstream(folder / "lists/b.csv") << "mine";
   const Outcome there = data({"split", file, "a=0.5", "b=0.5", "--out", folder / "lists"});
   EXPECT_EQ(there.code, 2);
-  EXPECT_NE(there.err.find("b.csv' is there already"), std::string::npos) << there.err;
+  EXPECT_NE(there.err.find("b.csv' already exists"), std::string::npos) << there.err;
   EXPECT_FALSE(fs::exists(folder / "lists/a.csv")) << "half a division";
 }
 

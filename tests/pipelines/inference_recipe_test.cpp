@@ -136,7 +136,7 @@ TEST_F(WeightsUsage, NothingIsSaidOfWeightsFromElsewhere) {
   const Outcome predicted =
       run_command({tool("pipeline-run"), "--predict", shapes(), "--weights", foreign, "--out", folder_ / "o"});
   EXPECT_EQ(predicted.code, 2);
-  EXPECT_NE(predicted.err.find("does not say how images are prepared for it"), std::string::npos) << predicted.err;
+  EXPECT_NE(predicted.err.find("does not record how images are prepared"), std::string::npos) << predicted.err;
   EXPECT_FALSE(fs::exists(folder_ / "o"));
 }
 

@@ -19,7 +19,7 @@ layers = [ { op = "conv", out = 4, kernel = 3, stride = 2 }, { op = "relu" }, { 
            { op = "linear", out = "${classes}" } ]
 )";
 
-constexpr const char* kWhole = "MILLRACE_SIMULATED_FAIL=0";  // it is not lost
+constexpr const char* kWhole = "SIMULATED_GPU_FAIL=0";  // it is not lost
 
 // Numbers of drawn images: 2 epochs of 4 steps, each with a validation that write_regression writes down.
 class LostDeviceTest : public testing::Test {
@@ -115,7 +115,7 @@ TEST_F(LostDeviceTest, ATrainingReportsAndWritesNothingThatWasNotComputed) {
   }
   ASSERT_EQ(tables.size(), 3U);
   ASSERT_EQ(whole.size(), 10U) << testing::PrintToString(whole);
-  for (const char* variable : {"MILLRACE_SIMULATED_FAIL_CALL", "MILLRACE_SIMULATED_FAIL"}) {
+  for (const char* variable : {"SIMULATED_GPU_FAIL_CALL", "SIMULATED_GPU_FAIL"}) {
     sweep(
         variable, [&](const std::string& fault) { return train(fault); },
         [&](const Outcome& lost) {
@@ -140,14 +140,14 @@ TEST_F(LostDeviceTest, PredictionsThatAreKeptWereComputed) {
   const std::string rows = read_file(find_file(out, "features.csv"));
   ASSERT_FALSE(rows.empty()) << whole.err;
   bool some_were_kept = false;
-  for (const char* variable : {"MILLRACE_SIMULATED_FAIL_CALL", "MILLRACE_SIMULATED_FAIL"}) {
+  for (const char* variable : {"SIMULATED_GPU_FAIL_CALL", "SIMULATED_GPU_FAIL"}) {
     sweep(variable, predict, [&](const Outcome& lost) {
       for (const auto& entry : fs::recursive_directory_iterator(out)) {
         const std::string name = entry.path().filename().string();
         EXPECT_TRUE(entry.is_directory() || name.ends_with(".toml") || name.find(".new-") != std::string::npos) << name;
         if (!name.starts_with("features.csv.new-")) continue;
         EXPECT_TRUE(rows.starts_with(read_file(entry.path()))) << "rows were kept that were not computed";
-        EXPECT_NE(lost.err.find(" is not whole: "), std::string::npos) << lost.err;
+        EXPECT_NE(lost.err.find(" is incomplete: "), std::string::npos) << lost.err;
         some_were_kept = true;
       }
     });

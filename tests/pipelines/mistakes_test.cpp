@@ -82,9 +82,10 @@ TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
 }
 TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
   setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // its subfolders contain the plugins
-  expect("\"augment\", ", "\"sepia\", ", 2,
-         {"t.toml:11:33: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
-          "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
+  expect(
+      "\"augment\", ", "\"sepia\", ", 2,
+      {"t.toml:11:33: unknown stage 'sepia'; `pipeline-inspect` lists all; skipped: MILLRACE_PLUGIN_PATH: '" MILLRACE_BINARY_DIR
+       "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
 // Ours stays, with all that its plugin registers.
@@ -93,7 +94,7 @@ TEST_F(Mistakes, APluginWithTheNameOfAStageOfOurs) {
   expect("flip_x = 0.5", "flip_x = 1.5", 2,
          {"between 0 and 1", "warning: skipped: plugin 'twin' (" MILLRACE_BINARY_DIR
                              "/tests/twin/twin.so): the stage 'augment' is registered already, by plugin 'augment'"});
-  expect("\"augment\", ", "\"free_name\", ", 2, {"there is no stage 'free_name'", "skipped: plugin 'twin'"});
+  expect("\"augment\", ", "\"free_name\", ", 2, {"unknown stage 'free_name'", "skipped: plugin 'twin'"});
   unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
 }
 TEST_F(Mistakes, UnknownBackend) {
@@ -109,7 +110,7 @@ TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
                                        "--set", "run.folder=", "--devices", "cpu:7"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "pipeline-run: --devices: devices = \"cpu:7\": there is no cpu:7; this machine has 1 of them, numbered from 0\n");
+            "pipeline-run: --devices: devices = \"cpu:7\": cpu:7 does not exist; this machine has 1 of them, numbered from 0\n");
 }
 TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   const Outcome outcome = run_command(
@@ -186,7 +187,7 @@ TEST_F(Mistakes, AValidationThatReportsNothing) {
       run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set", "data.path=" + shapes(), "--set",
                    R"(validate.flow=["read", "decode_image", "batch", "forward"])"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("no stage of [validate] reports or writes what the network makes of its images; put 'metrics' into"),
+  EXPECT_NE(outcome.err.find("no stage of [validate] reports or writes the network's results; put 'metrics' into"),
             std::string::npos)
       << outcome.err;
 }
@@ -196,12 +197,11 @@ TEST_F(Mistakes, TargetsThatNoLossTakes) {
       {"t.toml:11:53: [train.forward_backward]: the images have target images and no labels, which loss 'cross_entropy' takes"});
 }
 TEST_F(Mistakes, ALossThatFindsNoTargets) {
-  expect(
-      "[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
-      {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or target images beside the images, and "
-       "the source has neither"});
+  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
+         {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or images as targets, but the source "
+          "has neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
-         {"loss 'pixel_cross_entropy' needs images of class indices"});
+         {"loss 'pixel_cross_entropy' needs label images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
   expect("size = 100", "size = 100000", 3,
@@ -212,7 +212,7 @@ TEST_F(Mistakes, InTheTableOfALoss) {
     expect("[train.optimizer]", "[train.forward_backward]\nloss = " + text + "\n\n[train.optimizer]", 2, said);
   };
   loss("\"cross_entrop\"",
-       {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
+       {"t.toml:28:8: [train.forward_backward]: 'loss': unknown loss 'cross_entrop'; nearest is 'cross_entropy'"});
   loss("{ label_smoothin = 0.1 }",
        {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
   loss("{ tyype = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'tyype'; nearest is 'type'"});
@@ -220,13 +220,12 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
   loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
-  loss("{ class_weights = [1, 2] }",
-       {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, and the network's output has 10 "
-        "channels"});
+  loss("{ class_weights = [1, 2] }", {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, "
+                                      "but the network's output has 10 channels"});
 }
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
-         {"t.toml:28:1: [train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' "
+         {"t.toml:28:1: [train.optimizer]: there are 2 replicas, but no stage before it sums their gradients: put 'allreduce' "
           "into flow"});
 }
 // Flips run on the device; changes of pixels on the host would not reach it.

@@ -155,7 +155,9 @@ TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
   ASSERT_EQ(run("three", three).code, 0);
   const Outcome skipped = run("four", four);
   ASSERT_EQ(skipped.code, 0) << skipped.err;
-  EXPECT_NE(skipped.err.find("step 4: gradient_norm is nan: a step updates nothing"), std::string::npos) << skipped.err;
+  EXPECT_NE(skipped.err.find("step 4: gradient_norm is nan: steps whose gradients are not finite update nothing"),
+            std::string::npos)
+      << skipped.err;
   const auto before = read_safetensors(find_file(folder_ / "three", "weights.safetensors").string()).tensors;
   const auto after = read_safetensors(find_file(folder_ / "four", "weights.safetensors").string()).tensors;
   ASSERT_EQ(before.size(), after.size());
@@ -169,7 +171,7 @@ TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
   const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set",
                                        "data.path=" + shapes(), "--set", "run.on_nan=skip"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("bounds the norm of all gradients, and [train] has none"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("bounds the norm of all gradients, but [train] has none"), std::string::npos) << outcome.err;
 }
 
 TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
@@ -177,7 +179,7 @@ TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
   set.insert(set.end(), {"run.on_nan=rollback", "run.nan_limit=2"});
   const Outcome outcome = run("runs", set);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("after it went back 2 times"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("after it returned to a checkpoint 2 times"), std::string::npos) << outcome.err;
   std::vector<double> rates;
   for (const auto& step : events(outcome, "step")) {
     if (step.at("step") == 3) rates.push_back(step.at("learning_rate"));
@@ -212,7 +214,7 @@ TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
   std::vector<std::uint64_t> behind;
   for (const auto& resume : events(outcome, "resume")) behind.push_back(resume.at("step"));
   EXPECT_EQ(behind, (std::vector<std::uint64_t>{2, 2}));
-  EXPECT_NE(outcome.err.find("after it went back 1 time (run.nan_limit)"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("after it returned to a checkpoint 1 time (run.nan_limit)"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("the newest checkpoint is '" + (checkpoints / "step-000000002").string()), std::string::npos)
       << outcome.err;
 }
@@ -223,7 +225,7 @@ TEST_F(NotFinite, TheBestWeightsOfABranchThatWentWrongAreSetAside) {
                                        "run.on_nan=rollback", "run.nan_limit=2", "run.nan_rate_factor=0.1"});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const fs::path aside = run_in("runs") / "best-step-4.safetensors", best = run_in("runs") / "best.safetensors";
-  EXPECT_NE(outcome.err.find(fmt::format(" after step 4, are in '{}' now; the next figure is the best so far", aside.string())),
+  EXPECT_NE(outcome.err.find(fmt::format(" after step 4, are in '{}' now; the next value counts as the best", aside.string())),
             std::string::npos)
       << outcome.err;
   ASSERT_TRUE(fs::exists(aside));
@@ -234,7 +236,7 @@ TEST_F(NotFinite, TheBestWeightsOfABranchThatWentWrongAreSetAside) {
 TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   const std::string gradient = explained("gradient", kGradients);
   EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
-  EXPECT_NE(gradient.find("each layer by itself is finite"), std::string::npos) << "a stage has planted it: " << gradient;
+  EXPECT_NE(gradient.find("each layer alone is finite"), std::string::npos) << "a stage has planted it: " << gradient;
 
   const std::string input = explained("input", {"train.poison_input.index=0"});  // in each epoch, at any position
   EXPECT_NE(input.find("forward: layer 'conv1' (conv) is the first whose output is not finite"), std::string::npos) << input;
@@ -299,7 +301,7 @@ TEST_F(NotFinite, ALossIsNamedWithItsStep) {
     const std::string wrong = fmt::format("step {}: loss is nan\n", position / 100 + 1);
     EXPECT_NE(text.find(wrong), std::string::npos) << text;
     const std::string expected =
-        fmt::format("step {}, forward: the loss 'poison_loss' is nan, and the network's output is finite: ", position / 100 + 1);
+        fmt::format("step {}, forward: the loss 'poison_loss' is nan, but the network's output is finite: ", position / 100 + 1);
     EXPECT_NE(text.find(expected), std::string::npos) << text;
   }
 }
@@ -312,7 +314,7 @@ TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
     const std::string text =
         explained(fmt::format("statistic{}", i),
                   {fmt::format("train.poison.step={}", step), fmt::format("train.poison.parameter={}", name), precision(i, 2)});
-    EXPECT_NE(text.find(": all losses and gradients are finite, and not all weights\n"), std::string::npos) << text;
+    EXPECT_NE(text.find(": all losses and gradients are finite, but not all weights\n"), std::string::npos) << text;
     const std::string when = step == 8 ? "after the last step" : fmt::format("step {}, before it begins", step + 1);
     EXPECT_NE(text.find(fmt::format("{}: '{}' of layer 'bn1' is not finite: none of 8 values", when, name)), std::string::npos)
         << text;

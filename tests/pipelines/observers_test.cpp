@@ -93,7 +93,8 @@ TEST(Observers, MetricsAreWholeAfterSigterm) {
   EXPECT_EQ(lines.back().at("event"), "end");
   EXPECT_EQ(lines.back().at("signal"), SIGTERM);
   EXPECT_EQ(lines.back().at("step"), of(lines, "step").size());
-  EXPECT_NE(outcome.err.find("stopping after the step under way; once more to stop at once\n"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("stopping after the current step; another signal stops at once\n"), std::string::npos)
+      << outcome.err;
 }
 
 // The epochs that the console has reported as finished. A slow run also reports progress: "train: epoch 3/5  step 41/60".
@@ -213,7 +214,8 @@ TEST(Observers, TheRateOfAnEpochThatGoesOnIsThatOfItsWholeTime) {
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
   const Outcome outcome = quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "warning: observer 'asker' failed, and is told nothing more: the asker has lost its tongue\n"), 1U)
+  EXPECT_EQ(
+      count(outcome.err, "warning: observer 'asker' failed, and receives no further events: the asker has lost its tongue\n"), 1U)
       << outcome.err;
 }
 
@@ -244,8 +246,7 @@ TEST(RunControl, AStopEndsTheRunInGoodOrder) {
   EXPECT_FALSE(lines.back().contains("signal"));
   EXPECT_LT(lines.back().at("step"), 100);
   EXPECT_TRUE(fs::exists(run_in(folder / "runs") / "weights.safetensors"));
-  EXPECT_NE(outcome.err.find("stopping after the step under way: observer asker asks for it\n"), std::string::npos)
-      << outcome.err;
+  EXPECT_NE(outcome.err.find("stopping after the current step, requested by observer asker\n"), std::string::npos) << outcome.err;
 }
 
 // An observer requests it at the fifth of 400 images, which is broken.
@@ -319,7 +320,7 @@ TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   EXPECT_EQ(read_safetensors(file.string()).tensors.size(),
             read_safetensors((run_in(folder / "runs") / "weights.safetensors").string()).tensors.size());
   const Outcome nowhere = quickstart("", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
-  EXPECT_NE(nowhere.err.find("observer asker asked for save, which was refused: the run has no folder\n"), std::string::npos)
+  EXPECT_NE(nowhere.err.find("observer asker requested save, which was refused: the run has no folder\n"), std::string::npos)
       << nowhere.err;
 }
 
@@ -377,7 +378,7 @@ TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
     if (check) words.emplace_back("--check");
     const Outcome outcome = run_command(words);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const std::string text = folder / "w.toml" + ":1:1: 'often' stands in no table and nothing refers to it: it changes nothing";
+    const std::string text = folder / "w.toml" + ":1:1: 'often' is in no table and nothing refers to it: it has no effect";
     const Lines warnings = events(outcome, "warning");
     EXPECT_EQ(std::ranges::count(warnings, text, [](const auto& line) { return line.at("text").template get<std::string>(); }), 1)
         << outcome.out;

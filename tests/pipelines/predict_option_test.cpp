@@ -136,7 +136,7 @@ TEST_F(PredictFolder, FilesFoldersListsAndPatternsArePredictedInTheOrderInWhichT
   EXPECT_TRUE(fs::exists(folder_ / "out/images-2.csv"));
   const Outcome labelled = predict(folder_ / "a", {folder_ / "b/1.jpg", "--labels", "path"});
   EXPECT_EQ(labelled.code, 2);
-  EXPECT_NE(labelled.err.find("--labels: name the folder or the list of the images, and no single files"), std::string::npos);
+  EXPECT_NE(labelled.err.find("--labels: name the folder or the list of the images, not single files"), std::string::npos);
   ASSERT_EQ(predict(folder_ / "a", {folder_ / "b"}).code, 0);
   EXPECT_EQ(predicted_paths(folder_).size(), 5U);
   EXPECT_FALSE(fs::exists(folder_ / "out/images-2.csv")) << "of the prediction before";
@@ -173,10 +173,10 @@ TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
   const Outcome outcome =
       predict(folder_ / "a/0.jpg", {folder_ / "a/9.jpg", folder_ / "a", folder_ / "no/*.jpg", folder_ / "nowhere"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names lead nowhere, and nothing was predicted:\n  there is no "),
+  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names match no file, and nothing was predicted:\n  there is no "),
             std::string::npos)
       << outcome.err;
-  EXPECT_NE(outcome.err.find("no file fits '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("no file matches '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;
   for (const char* name : {"a/9.jpg'", "nowhere'"}) EXPECT_NE(outcome.err.find(name), std::string::npos) << outcome.err;
   EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
@@ -184,7 +184,7 @@ TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
 TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
   const Outcome outcome = predict(shapes() + "/test", {"--labels", "column"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--labels: expected path, as read_folder tells labels of images, found 'column'"), std::string::npos)
+  EXPECT_NE(outcome.err.find("--labels: expected path, since read_folder provides the labels, found 'column'"), std::string::npos)
       << outcome.err;
 }
 
@@ -199,7 +199,7 @@ TEST_F(PredictFolder, ALargerLimitThanARecipeMaySayIsForTheUserToSay) {
   const Outcome refused = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors"});
   EXPECT_EQ(refused.code, 3);
   const std::string say = "predict.decode_image.max_pixels=99999999";
-  EXPECT_NE(refused.err.find("a recipe may say 67108864 at most; if you want it, say it: --set '" + say + "'"), std::string::npos)
+  EXPECT_NE(refused.err.find("a recipe may set 67108864 at most; to use it anyway: --set '" + say + "'"), std::string::npos)
       << refused.err;
   const Outcome said = predict(folder_ / "photos", {"--weights", folder_ / "larger.safetensors", "--set", say});
   EXPECT_EQ(said.code, 0) << said.err;
@@ -244,7 +244,7 @@ TEST_F(PredictFolder, ImagesUnlikeThoseOfTheTrainingAreCountedAndNamed) {
   const Outcome warned = predict(folder_ / "photos", exact);
   ASSERT_EQ(warned.code, 0) << warned.err;
   for (const char* said :
-       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were looked at): ",
+       {"warning: 2 of 7 images are unlike those that the weights were trained on (256 were checked): ",
         "channels of 1, such as '", "photos/grey.png' (1, in training 3)", "photos/large.png' (64, in training 32)"})
     EXPECT_NE(warned.err.find(said), std::string::npos) << warned.err;
   fs::remove_all(folder_.path() / "out");
@@ -260,7 +260,7 @@ TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {
   const Outcome outcome = predict(folder_ / "photos");
   EXPECT_EQ(outcome.code, 3);
   for (const char* said : {"--predict: no image could be used: ", "out/quarantine.jsonl' names all 12; the first is '",
-                           "the image is 40 x 48, but `size` alone says that all are 32 x 32: resize the file"})
+                           "the image is 40 x 48, but `size` alone requires 32 x 32: resize the file"})
     EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("predictions: "), std::string::npos) << outcome.err;
 }
@@ -320,7 +320,7 @@ TEST_F(PredictFolder, WhatIsReadAndWhatIsWrittenLieApart) {
   for (const std::string& out : {folder_ / "photos", folder_ / "photos/", within}) {
     const Outcome outcome = predict(folder_ / "photos", {"--out", out});
     EXPECT_EQ(outcome.code, 2) << out;
-    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' lies in '{}', whose images are read", out, folder_ / "photos")),
+    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' is in '{}', whose images are read", out, folder_ / "photos")),
               std::string::npos)
         << outcome.err;
   }

@@ -174,10 +174,10 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
   const Outcome replaced = predict(toml, {"--set", "predict.batch.bad_samples=replace"});
   EXPECT_EQ(replaced.code, 2);
   EXPECT_NE(replaced.err.find("[predict.batch]"), std::string::npos) << replaced.err;
-  EXPECT_NE(replaced.err.find("each image once"), std::string::npos) << replaced.err;
+  EXPECT_NE(replaced.err.find("each image is predicted once"), std::string::npos) << replaced.err;
   const Outcome balanced = predict(toml, {"--set", "predict.read.balance=true"});
   EXPECT_EQ(balanced.code, 2);
-  EXPECT_NE(balanced.err.find("of each sample once"), std::string::npos) << balanced.err;
+  EXPECT_NE(balanced.err.find("each sample is predicted once"), std::string::npos) << balanced.err;
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 
@@ -192,7 +192,7 @@ TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
   program.send(SIGINT);
   ASSERT_TRUE(program.ends(kPatience)) << program.err();
   EXPECT_EQ(program.code(), 128 + SIGINT) << program.err();
-  EXPECT_NE(program.err().find("p.csv' is not whole"), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("p.csv' is incomplete"), std::string::npos) << program.err();
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 

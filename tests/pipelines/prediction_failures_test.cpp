@@ -39,7 +39,8 @@ class PredictionFailures : public testing::Test {
 TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
   const Outcome missing = predict("out", {}, {"--labels", "path"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.err.find("--labels: 'path' is no folder: name the folder of label images"), std::string::npos) << missing.err;
+  EXPECT_NE(missing.err.find("--labels: 'path' is not a folder: name the folder of label images"), std::string::npos)
+      << missing.err;
   std::ofstream(folder_ / "list.csv") << "file_name\nimages/0.png\n";
   const Outcome list = predict("out", {}, {"--predict", folder_ / "list.csv", "--labels", folder_ / "labels"});
   EXPECT_EQ(list.code, 2);
@@ -68,7 +69,7 @@ TEST_F(PredictionFailures, AnInterruptedRunSaysWhatIsMissing) {
   EXPECT_EQ(outcome.code, 128 + SIGINT) << outcome.err;
   EXPECT_LT(masks("out").size(), 16U);
   for (const std::string& said :
-       {fmt::format("out/masks' is not whole: {} pictures of 16 images were written", masks("out").size()),
+       {fmt::format("out/masks' is incomplete: {} pictures of 16 images were written", masks("out").size()),
         fmt::format("interrupted: the predictions in '{}' are not complete", folder_ / "out")})
     EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("\npredictions: "), std::string::npos) << outcome.err;

@@ -61,7 +61,7 @@ layers = [ { op = "global_average_pool" }, { name = "bn", op = "batch_norm" }, {
   };
   const Outcome refused = with("train.forward_backward.micro_batches=20");
   EXPECT_EQ(refused.code, 2) << refused.err;
-  EXPECT_NE(refused.err.find("net.toml:2:44: layer 'bn': batch normalisation over one value a channel"), std::string::npos)
+  EXPECT_NE(refused.err.find("net.toml:2:44: layer 'bn': batch normalisation over one value per channel"), std::string::npos)
       << refused.err;
   const Outcome validated = with("validate.batch.size=1");
   EXPECT_EQ(validated.code, 0) << validated.err;
@@ -87,13 +87,13 @@ TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
 TEST(Run, ExplainsNoRunThatIsNotThere) {
   const Outcome outcome = quickstart({"--explain-nan", "runs/nosuch"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_NE(outcome.err.find("--explain-nan: 'runs/nosuch' is no folder of a run"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--explain-nan: 'runs/nosuch' is not a folder of a run"), std::string::npos) << outcome.err;
 }
 
 TEST(Run, TakesNoWeightsThatAreNotThere) {
   const Outcome outcome = quickstart({"--weights", "nosuch.pth"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_NE(outcome.err.find("--weights: there is no file 'nosuch.pth'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--weights: file 'nosuch.pth' does not exist"), std::string::npos) << outcome.err;
 }
 
 TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {

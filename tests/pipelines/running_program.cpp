@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 bool within(double seconds, const std::function<bool()>& happens) {
   WaitedTime waited;
   while (!happens()) {
-    if (waited.look() >= seconds) return false;
+    if (waited.seconds() >= seconds) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return true;

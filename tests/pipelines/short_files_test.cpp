@@ -86,7 +86,7 @@ class ShortFiles : public testing::Test {
 TEST_F(ShortFiles, ClassifyAFolderOfWhichSomeIsHeldOut) {
   const Outcome outcome =
       classify(shapes() + "/train", {"data.held_out=0.25", "validate.read.limit=unset", "train.read.limit=unset"});
-  EXPECT_NE(outcome.err.find("'validate.read.limit=unset' unsets what is not there"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("'validate.read.limit=unset' unsets a key that is not set"), std::string::npos) << outcome.err;
   EXPECT_TRUE(events(classify(shapes()), "validate").at(0).contains("top5"));
   fs::remove_all(runs());
   const std::string folder = few_classes(3);
@@ -123,11 +123,10 @@ TEST_F(ShortFiles, ClassifyKeepsTheBestMeanAccuracyAndWarnsWhereOneClassIsPredic
   EXPECT_EQ(pass.at("recall." + only), 1);
   EXPECT_EQ(pass.at("recall." + std::string(only == "ok" ? "scratch" : "ok")), 0);
   EXPECT_NE(outcome.err.find("mean accuracy 50.00 %  all as '" + only + "'"), std::string::npos) << outcome.err;
-  EXPECT_NE(
-      outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, by the "
-                                   "best weights so far too, those of step 1 by validate.mean_accuracy",
-                                   only)),
-      std::string::npos)
+  EXPECT_NE(outcome.err.find(fmt::format("warning: [validate]: everything is predicted as '{}', though other classes occur, also "
+                                         "by the best weights so far, those of step 1 by validate.mean_accuracy",
+                                         only)),
+            std::string::npos)
       << outcome.err;
 }
 
@@ -193,7 +192,7 @@ TEST_F(ShortFiles, TakeWeightsOfClassesByNameAndBalanced) {
   EXPECT_NEAR(2 / balanced[0] + 1 / balanced[1], 3, 1e-9) << "of n / (3 n[c])";
   const Outcome wrong = trained("{ nothing = 5 }"), text = trained("{ " + names[0] + " = \"much\" }");
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_NE(wrong.err.find("class_weights: there is no class 'nothing'; "), std::string::npos) << wrong.err;
+  EXPECT_NE(wrong.err.find("class_weights: unknown class 'nothing'; "), std::string::npos) << wrong.err;
   EXPECT_NE(text.err.find("'class_weights." + names[0] + "' must be a number"), std::string::npos) << text.err;
 }
 
@@ -270,7 +269,7 @@ TEST_F(ShortFiles, StartFromWeightsOfOtherClasses) {
   EXPECT_NE(three.err.find(said), std::string::npos) << three.err;
   const Outcome none = classify(few, {"data.held_out=0.5", "network.new=[]"}, {"--check", "--weights", weights});
   EXPECT_EQ(none.code, 2) << none.err;
-  EXPECT_NE(none.err.find("the network wants 3"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("but the network needs 3"), std::string::npos) << none.err;
   const std::string others = few_classes(10);  // as many, one with another name
   fs::rename(fs::directory_iterator(others)->path(), fs::path(others) / "another");
   const Outcome ten = classify(others, {}, {"--quiet", "--weights", weights});
@@ -446,7 +445,7 @@ TEST_F(ShortFiles, MeasureLabelsAndNumbersOfAListAsTheirValidationDid) {
     }
     EXPECT_EQ(files, std::string(base) == "labels" ? 3U : 2U);
     EXPECT_TRUE(fs::exists(out / "features.csv"));
-    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images stand in the columns of a list"), std::string::npos);
+    EXPECT_NE(measure({"path"}).err.find("--labels: the numbers of images are columns of a list"), std::string::npos);
   }
 }
 
@@ -471,7 +470,7 @@ TEST_F(ShortFiles, ValidateOnNoImagesWithoutLabels) {
   EXPECT_NE(outcome.err.find("/test' holds images without folders of classes"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("\n[validate]"), std::string::npos);
   const Outcome named = classify(folder / "train", {"data.validate=" + (folder / "test").string()}, {"--quiet", "--check"});
-  EXPECT_NE(named.err.find("so that they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
+  EXPECT_NE(named.err.find("so they have no labels: pipeline-run --predict"), std::string::npos) << named.err;
 }
 
 TEST_F(ShortFiles, NameASecondFolderForValidation) {
@@ -522,9 +521,8 @@ TEST_F(ShortFiles, SayWhatIsNoDataSet) {
   for (const char* name : {"train/0.jpg", "train.csv", "list.json", "list.parquet", "list.TXT"})
     std::ofstream(folder / name) << "x";
   const std::pair<const char*, const char*> said[] = {
-      {"", "train.csv' is a list beside it: data.path = \""},
-      {"/list.json",
-       "list.json' is JSON as a whole: a list has an object in each line, and is called .jsonl; what is read is a folder"},
+      {"", "train.csv' next to it is a list: data.path = \""},
+      {"/list.json", "list.json' is JSON as a whole: a list has an object in each line, and is called .jsonl; expected a folder"},
       {"/list.parquet", "write them as files"},
       {"/list.TXT", "a list is called .csv"}};
   for (const auto& [path, message] : said) {
@@ -540,10 +538,10 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
       {"classify",
        {},
        "[data] needs 'path': the folder, list, shards or URL of the images; on the command line --set data.path=photos"},
-      {"clasify", {}, "there is no file and no base file 'clasify'; nearest is the base file 'classify'"},
+      {"clasify", {}, "neither a file nor a base file 'clasify' exists; nearest is the base file 'classify'"},
       {"segment", {}, "[data] needs 'classes': what masks tell apart"},
       {"regress", {}, "[data] needs 'columns': those of the list that are learned"},
-      {segment(shapes()), {}, "holds no images with masks in a layout that is known here"},
+      {segment(shapes()), {}, "holds no images with masks in a known layout"},
       {"classify", {"data.path=x", "network.weights=imagenet"}, "give a .safetensors, .pth or .pt file, or the URL of one"},
       {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
       {"classify", {"data.path=x", "data.train=y"}, "'train' and 'path' both say where the images for training are"},
@@ -580,7 +578,7 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
   EXPECT_NE(both.find("'helt_outt' in [data] is new, and nothing refers to it; nearest is 'held_out'"), std::string::npos)
       << both;
   std::ofstream(folder_ / "mine.toml") << "extends = \"clasify\"\n";
-  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: there is no base file 'clasify'; nearest is 'classify'"),
+  EXPECT_NE(run(folder_ / "mine.toml", {}).err.find("mine.toml:1:11: unknown base file 'clasify'; nearest is 'classify'"),
             std::string::npos);
 }
 
@@ -599,13 +597,13 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
       {{"data.path=/nowhere"}, ": --set data.path, used in "},
       {{"data.path=/nowhere"}, "classify.toml:38:1: [train.read]: path: '/nowhere' does not exist"},
       {{"validate.decode_image.size=unset"}, ": --set validate.decode_image.size, "},
-      {{"validate.decode_image.size=unset"}, "classify.toml:64:1: [validate.decode_image]: size: it is needed by crop"},
+      {{"validate.decode_image.size=unset"}, "classify.toml:64:1: [validate.decode_image]: size: required by crop"},
       {{"train.forward_backward.loss=pixel_cross_entropy"}, ": --set train.forward_backward.loss, used in "},
       {{"image.side=2.5"}, "--set image.side: 'size' must be [height, width], or an integer, found [2.5, 2.5]\n"},
       {{"image.side=2.5"}, "--set image.side: height = 2.5 of network 'quickstart': "},
       {{"image.side=99999"}, "--set image.side: 'short_side' must be an integer between 1 and 65535, found 114284\n"},
       {{"image.side=1"},
-       "--set image.side: network 'quickstart' needs an input of at least 8 x 8, found 1 x 1, of which nothing"},
+       "--set image.side: network 'quickstart' needs an input of at least 8 x 8, found 1 x 1, which leaves nothing"},
       {{"image.short=10"}, ": --set image.short, "},
       {{"train.optimizer.learning_rate.initial=3000"}, "--set train.optimizer.learning_rate.initial, used in "}};
   const auto check = [&](const std::string& file, const Words& set) {
@@ -629,7 +627,7 @@ TEST_F(ShortFiles, NameTheOptionOrTheLineThatGaveAValue) {
   EXPECT_NE(check(file, {}).find(file + ":7:8: 'size' must be [height, width]"), std::string::npos) << check(file, {});
   EXPECT_EQ(check(file, {"image.side=32", "data.path=" + shapes()}).find("mine.toml"), std::string::npos);
   write("side = 32\n[validate.decode_image]\nsize = \"unset\"");
-  EXPECT_NE(check(file, {}).find(file + ":8:1: [validate.decode_image]: size: it is needed by "), std::string::npos)
+  EXPECT_NE(check(file, {}).find(file + ":8:1: [validate.decode_image]: size: required by "), std::string::npos)
       << check(file, {});
   write("side = 32\n[validate]\nevery = \"epoch\"\n[run]\nbest = \"validate.rmse\"");
   EXPECT_NE(check(file, {}).find(file + ":11:8: [validate] has no figure 'rmse'"), std::string::npos) << check(file, {});
@@ -655,7 +653,7 @@ TEST_F(ShortFiles, AreWrittenToGoOnFrom) {
       << text;
   const Outcome checked = run_command({tool("pipeline-run"), file, "--check", "--devices", "cpu"});
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_NE(make({}).err.find("is there already"), std::string::npos);
+  EXPECT_NE(make({}).err.find("already exists"), std::string::npos);
 }
 
 TEST_F(ShortFiles, AreShownWithTheirVariablesAndGraphs) {
@@ -682,27 +680,27 @@ TEST_F(ShortFiles, RefuseAPartThatIsThereAndCannotBeRead) {
   };
   fs::create_symlink("sets/val", val);
   refused(
-      "set/val' is a link to 'sets/val', which leads nowhere. It seems to hold images for validation: mend it or move it away; "
+      "set/val' is a link to 'sets/val', which does not exist. It seems to hold images for validation: repair or move it; "
       "without it a share of '");
   std::ofstream(val) << "../sets/val";  // git's replacement for a link on systems without links
-  refused("set/val' is a file, and neither a folder nor a list. It seems to hold images for validation");
+  refused("set/val' is a file, neither a folder nor a list. It seems to hold images for validation");
   std::ofstream(folder / "val.tar") << "x";
   refused("set/val.tar' is an archive: unpack it, or name it itself. It seems to hold images for validation");
   fs::create_directory_symlink(fs::path(shapes()) / "test", folder / "test");
   fs::create_symlink("sets/val", val);
-  refused("set/val' is a link to 'sets/val', which leads nowhere");  // not `test` in its place
+  refused("set/val' is a link to 'sets/val', which does not exist");  // not `test` in its place
   fs::create_symlink("sets/val", val);
   EXPECT_EQ(classify(folder, {"data.validate=" + shapes() + "/test"}, {"--quiet", "--check"}).code, 0);
   fs::remove(val);
   fs::remove(folder / "train");
   fs::create_symlink("sets/train", folder / "train");
-  refused("set/train' is a link to 'sets/train', which leads nowhere. It seems to hold images for training");
+  refused("set/train' is a link to 'sets/train', which does not exist. It seems to hold images for training");
   fs::remove_all(folder);
   draw_pairs((folder / "train").string(), 16, 16, 24, 3);
   fs::create_symlink("sets/val", val);
   const Outcome masks = run(segment(folder.string()), {}, {"--quiet", "--check"});
   EXPECT_EQ(masks.code, 2) << masks.err;
-  EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which leads nowhere"), std::string::npos) << masks.err;
+  EXPECT_NE(masks.err.find("set/val' is a link to 'sets/val', which does not exist"), std::string::npos) << masks.err;
 }
 
 // As the message above proposes: keys of a list for all parts.

@@ -81,7 +81,7 @@ TEST(Stop, MaxStepsEndsARunWithItsValidationAndWithTheScheduleOfTheWholeRun) {
 TEST(Stop, MaxTimeEndsARun) {
   const Outcome outcome = run("", {"run.epochs=100000", "validate.every=end", "stop.max_time=2 seconds"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find(" steps (max_time is over, "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" steps (max_time is reached, "), std::string::npos) << outcome.err;
   EXPECT_LT(events(outcome, "end").at(0).at("step"), 400000);
 }
 

@@ -163,8 +163,8 @@ TEST_F(Transfer, CheckSaysWhatIsTakenAndWhatIsFixed) {
 
 TEST_F(Transfer, WarnsOfFrozenLayersThatTakeNothing) {
   const char* const said =
-      "five.toml:7:10: freeze: 'block1.conv1.weight' begins with random values and is never trained, as there are no weights to "
-      "take: name them, weights = \"FILE\" in [network] or --weights FILE";
+      "five.toml:7:10: freeze: 'block1.conv1.weight' begins with random values and is never trained, since no weights are given: "
+      "set weights = \"FILE\" in [network], or pass --weights FILE";
   const Outcome random = five_classes("freeze = [\"block1\"]", "", {"--check"});
   EXPECT_EQ(random.code, 0) << random.err;
   EXPECT_NE(random.err.find(said), std::string::npos) << random.err;

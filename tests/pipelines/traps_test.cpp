@@ -171,7 +171,7 @@ const std::vector<Trap>& traps() {
                           const char* file = kClassify) {
       made.push_back({name, code, said, changes, data, file});
     };
-    trap("OutputsThatNoClassHas", 0, "there are 3 classes, and the network has outputs for 1000",
+    trap("OutputsThatNoClassHas", 0, "there are 3 classes, but the network has outputs for 1000",
          {{"classes = 3", "classes = 1000"}});
     trap("TooFewOutputs", 2, "the data have 3 classes, the network 2 outputs: remove network.classes, or set it to 3",
          {{"classes = 3", "classes = 2"}});
@@ -194,7 +194,7 @@ const std::vector<Trap>& traps() {
     trap("AFewTrainingImagesAmongOthers", 0, "1 of ", {},
          [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); });
     trap("ImagesOfWhichTheNetworkSeesAQuarter", 0,
-         "images of 64 x 64 arrive, and the network takes 32 x 32 out of their middle, 25 % of them",
+         "images of 64 x 64 arrive, but the network takes 32 x 32 from their middle, 25 % of them",
          {size_of_validation("size = [64, 64]\nfit = \"exact\""),
           {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [64, 64]\nfit = \"exact\""}});
     trap("AnotherSizeInValidation", 0, "size is 64 here and 32 in [train.decode_image]",
@@ -209,28 +209,29 @@ const std::vector<Trap>& traps() {
          {{"\"decode_image\", \"batch\", \"forward\"", "\"decode_image\", \"augment\", \"batch\", \"forward\""},
           {"\"decode_image\", \"batch\"", "\"decode_image\", \"augment\", \"batch\""},
           {"[train.batch]", "[train.augment]\nflip_x = 0.5\n[validate.augment]\nflip_x = 0.5\n[train.batch]"}});
-    trap("OneClass", 3, "all 8 samples are of class 'ash': a network learns to tell classes apart", {}, [](const fs::path& root) {
-      for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
-    });
+    trap("OneClass", 3, "all 8 samples are of class 'ash': a network learns to distinguish classes", {},
+         [](const fs::path& root) {
+           for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
+         });
     trap("ATestSetAmongTheClasses", 0, "class 'test' is named as a part of a data set", {}, [](const fs::path& root) {
       for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
     });
     trap("AClassOfOneImage", 0, "class 'birch' has one image alone", {}, [](const fs::path& root) {
       for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
     });
-    trap("AClassThatLimitLeavesOut", 0, "and none of them is chosen",
+    trap("AClassThatLimitLeavesOut", 0, "but none of them is chosen",
          {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}});
-    trap("AClassThatTrainingHasNot", 0, "has 4 classes and [train] 3: no 'yew' there, so that nothing is learned of it",
+    trap("AClassThatTrainingHasNot", 0, "has 4 classes and [train] 3: no 'yew' there, so nothing is learned about it",
          {{"classes = 3", "classes = 4"}}, [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
     trap("OneImageInTwoClasses", 0, "a pair of files of two classes holds the same image, such as '", {},
          [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "train/cedar/x.png"); });
-    trap("ARareClass", 0, "class 'cedar' has 2 samples and 'birch' 50: the accuracy says little of the rare one. balance = true",
+    trap("ARareClass", 0, "class 'cedar' has 2 samples and 'birch' 50: the accuracy hardly measures the rare one. balance = true",
          {{"size = 6", "size = 2"}}, [](const fs::path& root) {
            for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
            for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
          });
     trap("BalancedClassesThatNothingShuffles", 0,
-         "samples come class by class, so that a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
+         "samples come class by class, so a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
          {list, {"shuffle = \"every-epoch\"", "balance = true"}}, [](const fs::path& root) {
            std::ofstream rows(root / "train.csv");  // with alternating classes
            rows << "file_name,label\n";
@@ -250,9 +251,9 @@ const std::vector<Trap>& traps() {
          });
     trap("AClassOfTheValidationWithoutAnOutput", 3, "class 'yew' (folder '", {},
          [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
-    trap("ASmallMiddle", 0, "so that the network sees at most 1 % of each",
+    trap("ASmallMiddle", 0, "so the network sees at most 1 % of each",
          {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")});
-    trap("AMiddleOfLargeImages", 0, "the network sees 25 % of the first image, and less than half of each that was looked at",
+    trap("AMiddleOfLargeImages", 0, "the network sees 25 % of the first image, and less than half of each that was checked",
          {size_of_validation("size = [32, 32]\ncrop = \"centre\"")}, [](const fs::path& root) {
            for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
            fs::remove_all(root / "val/birch");
@@ -266,7 +267,7 @@ const std::vector<Trap>& traps() {
          "is a sigmoid, and loss 'cross_entropy' applies a softmax to the output itself",
          {{"\"quickstart\"", "\"ROOT/network.toml\""}},
          [](const fs::path& root) { write_network_that_ends_with("sigmoid", root / "network.toml"); });
-    trap("OneImage", 0, "16 files were looked at, and all hold the same image", {}, [](const fs::path& root) {
+    trap("OneImage", 0, "16 files were checked, and all hold the same image", {}, [](const fs::path& root) {
       const fs::path first = root / "train/ash/train-0.png";
       for (const auto& file : fs::recursive_directory_iterator(root / "train")) {
         if (file.is_regular_file() && file.path() != first) fs::copy(first, file, fs::copy_options::overwrite_existing);
@@ -279,7 +280,7 @@ const std::vector<Trap>& traps() {
          {{"learning_rate = 0.05", "learning_rate = 50"}});
     trap("ARateThatMovesNothing", 0, "is too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
     trap("ARateOfZero", 0, "the learning rate is 0 in all steps", {{"learning_rate = 0.05", "learning_rate = 0"}});
-    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step takes that share of every weight",
+    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step removes that share of every weight",
          {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});
     trap("NoStep", 0, "run.epochs = 0 trains nothing", {{"epochs  = 1", "epochs  = 0"}});
     trap("LabelsThatBeginWithOne", 0, "do its labels begin with 1?", {list, {"classes = 3", "classes = 4"}, untested},
@@ -290,7 +291,7 @@ const std::vector<Trap>& traps() {
     trap("AMissingFileWhereNoneMayBe", 3, "3 of the 27 files cannot be read, more than the 0 bad samples",
          {list, untested, {"size = 6", "size = 6\nbad_samples = \"fail\""}},
          [](const fs::path& root) { list_images(root / "train.csv", 0, 8); });
-    trap("ImagesWithoutLabels", 0, "the first image has no label, and loss 'cross_entropy' takes one of each",
+    trap("ImagesWithoutLabels", 0, "the first image has no label, but loss 'cross_entropy' takes one of each",
          {{"shuffle", "labels = \"none\"\nshuffle"}});
     trap("ImagesThatAreTooSmallForTheStridesOfANetwork", 0,
          "images of 8 x 8 are too small for network 'resnet18': from layer 'layer3.0.conv1' on its maps are 1 x 1",
@@ -299,8 +300,8 @@ const std::vector<Trap>& traps() {
          {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}}, {}, kSegment);
     trap(
         "MasksOfValuesThatNoClassHas", 3,
-        "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 90 (50 %), 255 (50 %)",
-        {}, [](const fs::path& root) { draw_masks(root, 90, 255); }, kSegment);
+        "no pixel of 8 label images is of a class, so nothing would be trained: they hold the values 90 (50 %), 255 (50 %)", {},
+        [](const fs::path& root) { draw_masks(root, 90, 255); }, kSegment);
     trap(
         "MasksThatAreIgnored", 3, "254 (50 %), 255 (50 %), which `ignored` names", {{"shuffle", "ignored = [254, 255]\nshuffle"}},
         [](const fs::path& root) { draw_masks(root, 254, 255); }, kSegment);
@@ -308,12 +309,12 @@ const std::vector<Trap>& traps() {
         "MasksThatBeginWithOne", 0, "no class has the value 2 (50 %)", {}, [](const fs::path& root) { draw_masks(root, 1, 2); },
         kSegment);
     trap("MasksThatAreImages", 3,
-         "no pixel of 8 label images is of a class, so that nothing would be trained: they hold the values 20 (",
+         "no pixel of 8 label images is of a class, so nothing would be trained: they hold the values 20 (",
          {{"ROOT/masks", "ROOT/images"}}, {}, kSegment);
     trap(
         "MasksOfOneClass", 0, "class 'object' has no pixel in them", {}, [](const fs::path& root) { draw_masks(root, 0, 0); },
         kSegment);
-    trap("OutputsThatNoClassOfPixelsHas", 0, "there are 2 classes, and the network has outputs for 21",
+    trap("OutputsThatNoClassOfPixelsHas", 0, "there are 2 classes, but the network has outputs for 21",
          {{"classes = 2", "classes = 21"}}, {}, kSegment);
     return made;
   }();
@@ -413,7 +414,7 @@ TEST_P(LossThatStays, IsToldOnceWithWhatToTry) {
   const Outcome outcome = run({"--set", "run.epochs=4"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count_of(outcome.err, "warning: [train]: the loss has not fallen: it is "), 1U) << outcome.err;
-  EXPECT_EQ(count_of(outcome.err, "--overfit 4 asks whether"), 1U) << outcome.err;
+  EXPECT_EQ(count_of(outcome.err, "--overfit 4 tests whether"), 1U) << outcome.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(FirstHour, LossThatStays,

@@ -82,7 +82,7 @@ TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
   const Outcome checked = run(
       {"--check", "--set", R"(train.flow=["read", "cache_encoded", "decode_image", "batch", "forward_backward", "optimizer"])"});
   EXPECT_EQ(checked.code, 0) << checked.err;
-  EXPECT_TRUE(contains(checked.err, "4 label images were looked at: no class has the value 255 (50 %)")) << checked.err;
+  EXPECT_TRUE(contains(checked.err, "4 label images were checked: no class has the value 255 (50 %)")) << checked.err;
 }
 
 // Programs that sort or shorten palettes give a colour a different index in each file.
@@ -101,9 +101,9 @@ TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
   write_palette("labels/2.png", 200, 0);
   const Outcome checked = run({"--check"});
   EXPECT_EQ(checked.code, 0);
-  EXPECT_TRUE(contains(checked.err,
-                       fmt::format("4 label images were looked at: value 1 is #800000 in '{0}1.png' and #c80000 in '{0}2.png'",
-                                   folder_ / "labels/")))
+  EXPECT_TRUE(
+      contains(checked.err, fmt::format("4 label images were checked: value 1 is #800000 in '{0}1.png' and #c80000 in '{0}2.png'",
+                                        folder_ / "labels/")))
       << checked.err;
 }
 
@@ -126,8 +126,8 @@ TEST_F(WrongLabels, AClassThatSaysWhereSomethingIsIsNamedWhereImagesAreMirrored)
     return run(arguments).err;
   };
   EXPECT_TRUE(contains(said("train.augment.flip_x=0.5"),
-                       "flip_x mirrors left and right, and class 'turn_left' says where something is, which is not so in the "
-                       "mirror image; --set train.augment.flip_x=0 turns it off"))
+                       "flip_x mirrors left and right, and class 'turn_left' names a side, which is wrong in the mirror image; "
+                       "--set train.augment.flip_x=0 turns it off"))
       << said("train.augment.flip_x=0.5");
   EXPECT_FALSE(contains(said("train.augment.flip_y=0.5"), "mirrors"));
   EXPECT_FALSE(contains(said("train.augment.flip_x=0"), "mirrors"));
@@ -142,8 +142,8 @@ TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
     const Outcome checked = run({"--check"});
     EXPECT_EQ(checked.code, 0) << checked.err;
     EXPECT_EQ(checked.err,
-              fmt::format("warning: {}:12:1: [train.read]: the classes '{}' and '{}' differ in upper and lower case, accents "
-                          "or blanks alone, and are two classes: put their images together if they are one\n",
+              fmt::format("warning: {}:12:1: [train.read]: the classes '{}' and '{}' differ only in upper and lower case, "
+                          "accents or blanks, and are two classes: put their images together if they are one\n",
                           folder_ / "pipe.toml", first, second));
   }
 }

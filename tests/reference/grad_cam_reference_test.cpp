@@ -149,7 +149,7 @@ TEST_F(ScoreGradients, ThatCannotBeAreRefused) {
     }
     return std::string("nothing was thrown");
   };
-  EXPECT_EQ(refusal({0, 5}), "the gradient of number 5 of the network's result was asked for: it has 5");
+  EXPECT_EQ(refusal({0, 5}), "the gradient of number 5 of the network's result was requested, but it has 5");
   gradients_ = {ScoreGradient{0, 1}};
   CompiledNetwork made = compiled();
   gradients_ = {ScoreGradient{1, 1}};

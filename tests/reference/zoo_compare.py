@@ -15,7 +15,7 @@ A ReLU's input may round to the other side of 0, and the largest value of a wind
 as far as rounding does, by chance in ours, in PyTorch's or in both. So the step is compared for three sets of images, and all figures of
 it are medians over these.
 
-Prints a row of README.md's table for each network and the name of its worst tensor; --write puts the row there. Exit code 1 when the
+Prints a row of zoo.csv for each network and the name of its worst tensor; --write puts the row there. Exit code 1 when the
 ratio of the logits, of the update or of its median tensor is above 3. --updates N compares what N steps add up to, over the same images
 with momentum and a rate of 0.01: from the second step on, each begins where the one before it led. --side 384x480, or 96, is the size of
 all images; no row of the table is of another size.
@@ -24,7 +24,6 @@ import argparse
 import copy
 import json
 import pathlib
-import re
 import struct
 import subprocess
 import sys
@@ -39,7 +38,7 @@ import zoo_models
 from zoo_models import CLASSES
 
 BATCH, SETS = 4, 3
-README = pathlib.Path(__file__).with_name("README.md")
+TABLE = pathlib.Path(__file__).with_name("zoo.csv")
 
 PIPELINE = """
 [run]
@@ -276,16 +275,15 @@ def compare(program, twin, steps, size=None):
 def row(twin, logits, step):
     figures = [f"{value:.1e}" for value in logits] + [f"{logits[0] / logits[1]:.2f}"]
     figures += [f"{value:.1e}" for value in step[:2]] + [f"{value:.2f}" for value in step[2:]]
-    return f"| `{twin.title}` | " + " | ".join(figures) + " |"
+    return f'"{twin.title}",' + ",".join(figures)
 
 
 def write(rows):
-    """Replaces the rows of these networks in the table between the marks, and adds those of new ones, in the order of TWINS."""
-    text = README.read_text()
-    begin, head, body, end = re.search(r"(<!-- zoo: begin.*?-->\n\n)(.*?\|---\|[-|]*\n)(.*?)(\n<!-- zoo: end -->)", text, re.S).groups()
-    known = {line.split("`")[1]: line for line in body.splitlines()} | rows
-    lines = [known[twin.title] for twin in zoo_models.TWINS if twin.title in known]
-    README.write_text(text.replace(begin + head + body + end, begin + head + "".join(f"{line}\n" for line in lines) + end))
+    """Replaces the rows of these networks in the table, and adds those of new ones, in the order of TWINS."""
+    head, *body = TABLE.read_text().splitlines()
+    known = {line.split('"')[1]: line for line in body} | rows
+    lines = [head] + [known[twin.title] for twin in zoo_models.TWINS if twin.title in known]
+    TABLE.write_text("".join(f"{line}\n" for line in lines))
 
 
 def size_of(text):

@@ -9,6 +9,7 @@
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
 #include "pipelines/command.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "testkit/files.h"
 #include "weight_files/weights.h"

@@ -75,7 +75,7 @@ TEST_F(HttpServer, ReadsRangesAlsoWhereTheServerIgnoresThem) {
     EXPECT_TRUE(range(path, 0, 10) == bytes_.substr(0, 10)) << kind;
     EXPECT_TRUE(range(path, 3'000'000, 1) == bytes_.substr(3'000'000)) << kind;
   }
-  const std::string end = "it has 3000001 bytes, and its bytes up to 3000010 are asked for";
+  const std::string end = "it has 3000001 bytes, and its bytes up to 3000010 were requested";
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { range("file.bin", 3'000'000, 10); }), end);
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { range("file.bin", 3'000'005, 5); }), end);
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { range("plain/file.bin", 3'000'000, 10); }), end);
@@ -91,7 +91,7 @@ TEST_F(HttpServer, KnowsSizeAndVersion) {
   EXPECT_EQ(from.stat(at("plain/file.bin")).version, object.version);
   EXPECT_EQ(from.stat(at("unversioned/file.bin")).version, "");
   EXPECT_EQ(from.stat(at("empty")).bytes, 0U);
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { from.stat(at("chunked/file.bin")); }), "does not say how large");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { from.stat(at("chunked/file.bin")); }), "does not report its size");
 }
 
 TEST_F(HttpServer, IsNotBelievedWhenItNamesASizeThatNoFileHas) {
@@ -103,13 +103,13 @@ TEST_F(HttpServer, IsNotBelievedWhenItNamesASizeThatNoFileHas) {
     const std::string& limit = limits[bytes == "1000000000000000" ? 0 : 1];
     const std::string url = at("claims/" + bytes + "/plain/file.bin");
     EXPECT_EQ(complaint(ErrorKind::data, [&] { read(from, url); }),
-              "cannot read '" + url + "': the server says that it has " + bytes + " bytes" + limit);
+              "cannot read '" + url + "': the server reports " + bytes + " bytes" + limit);
     const std::string ranged = at("claims/" + bytes + "/file.bin");
     if (&limit == limits) continue;  // reading in parts allows this size
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(url); }),
-              "cannot look at '" + url + "': the server says that it has " + bytes + " bytes" + limit);
+              "cannot look at '" + url + "': the server reports " + bytes + " bytes" + limit);
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(ranged); }),
-              "cannot look at '" + ranged + "': the server says that it has " + bytes + " bytes" + limit);
+              "cannot look at '" + ranged + "': the server reports " + bytes + " bytes" + limit);
     EXPECT_SAYS(complaint(ErrorKind::data, [&] { range("claims/" + bytes + "/file.bin", 7, 9); }), bytes + " bytes" + limit);
   }
   EXPECT_EQ(server_->requests(), before + 9) << "it was asked again";
@@ -150,7 +150,7 @@ TEST_F(HttpServer, TriesAgainWhatPassesAndNothingElse) {
               "HTTP 500; gave up after 4 attempts");
   const int before = server_->requests();
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("nothing")); }),
-              "cannot read '" + at("nothing") + "': HTTP 404 (there is no such file)");
+              "cannot read '" + at("nothing") + "': HTTP 404 (no such file)");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { from.stat(at("nothing")); }), "cannot look at '" + at("nothing") + "': HTTP 404");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("status/403/0/c/file.bin")); }), "HTTP 403");
   EXPECT_EQ(server_->requests(), before + 3);
@@ -189,8 +189,9 @@ TEST_F(HttpServer, FollowsFiveRedirects) {
   EXPECT_TRUE(read(from, at("hops/5/file.bin")) == bytes_);
   EXPECT_EQ(from.stat(at("hops/2/file.bin")).bytes, bytes_.size());
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("hops/6/file.bin")); }), "HTTP 302, after 5 redirects already");
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "leads to 'ftp://host/x'");
-  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/file:%2F%2F%2Fetc%2Fpasswd")); }), "is no http or https URL");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/ftp:%2F%2Fhost%2Fx")); }), "redirects to 'ftp://host/x'");
+  EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/file:%2F%2F%2Fetc%2Fpasswd")); }),
+              "is not an http or https URL");
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(from, at("to/http:%2F%2F169.254.169.254%2Fx")); }),
               "a redirect may not lead to a link-local address");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("to/%2Fnothing")); }), ", redirected to '" + at("nothing") + "'");
@@ -267,11 +268,11 @@ TEST_F(HttpServer, IsTrustedOverTlsOnlyWithItsCertificateAndUnderItsName) {
 
 TEST_F(HttpServer, HasNoFolders) {
   HttpStorage from = storage();
-  EXPECT_EQ(from.look("https://host/folder/"), Storage::Kind::folder);
-  EXPECT_EQ(from.look("https://host/file"), Storage::Kind::unknown);
+  EXPECT_EQ(from.kind("https://host/folder/"), Storage::Kind::folder);
+  EXPECT_EQ(from.kind("https://host/file"), Storage::Kind::unknown);
   EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.list("https://host/folder/", [](const Storage::Object&) {}); }),
               "cannot list 'https://host/folder/': a web server has no folders");
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.look("s3://bucket/x"); }), "expected https://host/name");
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { from.kind("s3://bucket/x"); }), "expected https://host/name");
 }
 
 }  // namespace

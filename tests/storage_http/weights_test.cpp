@@ -80,7 +80,7 @@ TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
 TEST_F(WeightsByUrl, ThatAreNotThereOrAreNoneAreNotKept) {
   const Outcome missing = check("nothing.pth");
   EXPECT_EQ(missing.code, 3);
-  EXPECT_SAYS(missing.err, "HTTP 404 (there is no such file)");
+  EXPECT_SAYS(missing.err, "HTTP 404 (no such file)");
   put(folder_.path() / "page.pth", "<html>log in first</html>");
   const Outcome page = check("page.pth");
   EXPECT_EQ(page.code, 3);

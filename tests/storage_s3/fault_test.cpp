@@ -60,7 +60,7 @@ const std::vector<Fault>& faults() {
       {"signature", kHead, false, {"HTTP 403"}},
       {"not_found", kHead, false, {"HTTP 404"}},
       {"wrong_region", kHead, false, {"set AWS_REGION=eu-west-1"}},
-      {"reset_mid_body", kBody, true, {"reset by peer", "bytes remaining", "bytes missing", "no XML"}},
+      {"reset_mid_body", kBody, true, {"reset by peer", "bytes remaining", "bytes missing", "not XML"}},
       {"short_body", kBody, true, {"bytes remaining", "bytes missing", "reset by peer"}},
       {"long_body", kBody, true, {"longer"}},
       {"long_body_kept", kBody, true, {"longer"}},
@@ -76,8 +76,8 @@ const std::vector<Fault>& faults() {
       {"wrong_content_range", kReads, true, {"Content-Range is"}},
       {"changed_etag", kReadLarge, true, {"replaced while it was being read: its ETag has changed"}},
       {"replaced", kReadLarge, false, {"replaced while it was being read"}},
-      {"garbage_xml", kList, true, {"no XML"}},
-      {"truncated_xml", kList, true, {"no XML"}},
+      {"garbage_xml", kList, true, {"not XML"}},
+      {"truncated_xml", kList, true, {"not XML"}},
       {"looping_list", kList, false, {"the server names"}},
   };
   return all;
@@ -98,7 +98,7 @@ class AwakeClock {
   std::jthread thread_{[this](const std::stop_token& stop) {
     WaitedTime awake;
     while (!stop.stop_requested()) {
-      seconds_ = awake.look();
+      seconds_ = awake.seconds();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }};

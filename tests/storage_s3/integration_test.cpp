@@ -141,11 +141,11 @@ TEST_F(S3Server, ExplainsWhatIsNotThere) {
               "'s3://images/nothing': HTTP 404 NoSuchKey");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { storage.stat("s3://images/nothing"); }),
               "'s3://images/nothing': HTTP 404 NoSuchKey");
-  EXPECT_SAYS(complaint(ErrorKind::data, [&] { storage.stat("s3://nobucket/nothing"); }), "there is no such bucket");
+  EXPECT_SAYS(complaint(ErrorKind::data, [&] { storage.stat("s3://nobucket/nothing"); }), "no such bucket");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { names(storage, "s3://nobucket/a"); }),
               "cannot list 's3://nobucket/a': HTTP 404 NoSuchBucket");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { names(storage, "s3://images/nofolder"); }),
-              "'s3://images/nofolder': there is no object");
+              "'s3://images/nofolder': it contains no objects");
   EXPECT_SAYS(complaint(ErrorKind::usage, [&] { read_all(storage, "s3://images/"); }), "expected an object");
 }
 
@@ -155,9 +155,9 @@ TEST_F(S3Server, RefusesWrongKeysAndSaysWhy) {
     return complaint(kind, [&] { read_all(storage, "s3://images/empty"); });
   };
   EXPECT_SAYS(said({{"AWS_SECRET_ACCESS_KEY", "wrong"}}), "HTTP 403 SignatureDoesNotMatch");
-  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "NOBODY"}}, ErrorKind::storage), "does not know the key id 'NOBODY'");
+  EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "NOBODY"}}, ErrorKind::storage), "the key id 'NOBODY' is unknown");
   EXPECT_SAYS(said({{"AWS_REGION", "eu-west-1"}}),
-              "lies in the region 'us-east-1' and was looked for in 'eu-west-1': set AWS_REGION=us-east-1");
+              "is in the region 'us-east-1', but 'eu-west-1' is set: set AWS_REGION=us-east-1");
   EXPECT_SAYS(said({{"AWS_ACCESS_KEY_ID", "AKIDOLD"}, {"AWS_SESSION_TOKEN", "expired"}}, ErrorKind::storage),
               "credentials have run out");
   S3 nobody(environment({{"HOME", "/nowhere"}}));
@@ -167,13 +167,13 @@ TEST_F(S3Server, RefusesWrongKeysAndSaysWhy) {
 
 TEST_F(S3Server, IsNotNeededToFindMistakes) {
   S3 storage(environment(variables("http://127.0.0.1:1")));
-  EXPECT_EQ(storage.look("s3://images"), Storage::Kind::folder);
-  EXPECT_EQ(storage.look("s3://images/set"), Storage::Kind::unknown);
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { storage.look("s3:///set"); }), "expected s3://bucket/name");
+  EXPECT_EQ(storage.kind("s3://images"), Storage::Kind::folder);
+  EXPECT_EQ(storage.kind("s3://images/set"), Storage::Kind::unknown);
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { storage.kind("s3:///set"); }), "expected s3://bucket/name");
   S3 nobody(environment({}));
-  EXPECT_SAYS(complaint(ErrorKind::data, [&] { nobody.look("s3://images"); }), "no credentials for S3");
+  EXPECT_SAYS(complaint(ErrorKind::data, [&] { nobody.kind("s3://images"); }), "no credentials for S3");
   S3 nowhere(environment(settings({{"AWS_ENDPOINT_URL", "127.0.0.1"}})));
-  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { nowhere.look("s3://images"); }), "AWS_ENDPOINT_URL = '127.0.0.1'");
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { nowhere.kind("s3://images"); }), "AWS_ENDPOINT_URL = '127.0.0.1'");
 }
 
 TEST_F(S3Server, AcceptsTemporaryKeys) {
@@ -280,8 +280,9 @@ TEST_F(S3Server, NamesWhatLiesDirectlyInAFolder) {
   found.clear();
   s3.list_names("s3://images", [&](const Storage::Object& object) { found.insert(object.name); });
   EXPECT_EQ(found, (std::set<std::string>{"empty", "set/", "settle/"}));
-  EXPECT_NE(complaint(ErrorKind::data, [&] { s3.list_names("s3://images/none", [](const auto&) {}); }).find("no object below it"),
-            std::string::npos);
+  EXPECT_NE(
+      complaint(ErrorKind::data, [&] { s3.list_names("s3://images/none", [](const auto&) {}); }).find("it contains no objects"),
+      std::string::npos);
 }
 
 }  // namespace

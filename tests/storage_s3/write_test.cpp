@@ -126,7 +126,7 @@ TEST_F(S3Writer, ARefusalIsNotTriedAgain) {
   EXPECT_NE(error_of_write(storage, "s3://data/x", "x").find("is the secret key right?"), std::string::npos);
   EXPECT_EQ(std::stoi(server_->control("requests")), std::stoi(before) + 1);
   S3 plain(environment(settings()));
-  EXPECT_NE(error_of_write(plain, "s3://none/x", "x").find("there is no such bucket"), std::string::npos);
+  EXPECT_NE(error_of_write(plain, "s3://none/x", "x").find("no such bucket"), std::string::npos);
 }
 
 TEST_F(S3Writer, RemovesObjectsAndTellsEmptyFolders) {

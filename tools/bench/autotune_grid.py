@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What pipeline-profile --autotune reaches, beside an exhaustive grid of settings.
+"""What pipeline-profile --autotune reaches, compared with an exhaustive grid of settings.
 
     autotune_grid.py BUILD [--short] [--only NAME] [--rounds N] [--seconds S]
 
 Five pipelines, each with another thing that holds it up, of stages whose times are given (what_if_stages, `ninja benchmarks`). The
 settings of a grid of threads, I/O threads, chunks and buffers are run in turns, `--rounds` times each. The best of them and what
 --autotune has chosen then run in pairs, since the best of many noisy rates is partly luck. Prints the medians, and the median ratio of
-the pairs: 0.95 is what is asked for. --short: half an hour becomes five minutes, with a smaller grid that is run once.
+the pairs: 0.95 is required. --short: half an hour becomes five minutes, with a smaller grid that is run once.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def rate(build, file, seconds):
 
 
 def compare(build, folder, name, grid, rounds, pairs, seconds, tuning):
-    """The ratio of what was chosen to the best of the grid."""
+    """The ratio of the chosen setting to the best of the grid."""
     usual = {**what_if_pair.USUAL, **PIPELINES[name]}
     before = folder / "before.toml"
     before.write_text(what_if_pair.FILE.format(**usual), encoding="utf-8")
@@ -55,10 +55,10 @@ def compare(build, folder, name, grid, rounds, pairs, seconds, tuning):
             rates[key].append(rate(build, file, seconds))
     medians = {key: statistics.median(each) for key, each in rates.items()}
     best = max(medians, key=medians.get)
-    beside = [(rate(build, chosen, seconds), rate(build, files[best], seconds)) for _ in range(pairs)]
-    ratio = statistics.median(one / other for one, other in beside)
+    measured = [(rate(build, chosen, seconds), rate(build, files[best], seconds)) for _ in range(pairs)]
+    ratio = statistics.median(one / other for one, other in measured)
     print(f"{name:<30} as it is {medians['as it is']:7.0f}  best of {len(files)} {medians[best]:7.0f} ({best})  in pairs: chosen "
-          f"{statistics.median(one for one, _ in beside):7.0f}, best {statistics.median(other for _, other in beside):7.0f}, ratio "
+          f"{statistics.median(one for one, _ in measured):7.0f}, best {statistics.median(other for _, other in measured):7.0f}, ratio "
           f"{ratio:.2f}", flush=True)
     return ratio
 

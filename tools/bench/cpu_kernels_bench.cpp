@@ -265,7 +265,7 @@ int main(int argc, char** argv) {
       if (alone == "depthwise" || cpu::kernels().winograd(type) == nullptr) continue;
       cpu::bench_convolutions("Winograd", cpu::kWinograd, layout, type, cpu::times_of_winograd);
       if (type != DataType::f32) continue;
-      cpu::bench_convolutions("Winograd, beside oneDNN's own", cpu::kWinograd, layout, type, cpu::times_of_winograd,
+      cpu::bench_convolutions("Winograd, against oneDNN's own", cpu::kWinograd, layout, type, cpu::times_of_winograd,
                               dnnl::algorithm::convolution_winograd);
     }
   }

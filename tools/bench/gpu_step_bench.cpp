@@ -103,7 +103,7 @@ Precision precision_of(const std::string& text) {
 std::shared_ptr<Backend> backend_of(const Registry& registry, const std::string& name) {
   const BackendType* type = registry.backends().find(name);
   if (type == nullptr) {
-    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(load_errors(registry), "; "));
+    fail(ErrorKind::usage, "no plugin provides backend '{}'; {}", name, fmt::join(load_errors(registry), "; "));
   }
   std::shared_ptr<Backend> backend = type->create();
   if (backend->devices().empty())

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Two ranks beside one on the same cores, sums that hide under backward, and bytes on the wire.
+"""Two ranks against one on the same cores, sums that hide under backward, and bytes on the wire.
 
     ranks_pair.py BUILD CIFAR10 [--rounds N] [--short] [--only efficiency|hidden|bytes]
 
-efficiency  airbench94, batch 1024: two ranks with a core each beside one rank with both, in turns. Images/s of the second epoch.
+efficiency  airbench94, batch 1024: two ranks with a core each against one rank with both, in turns. Images/s of the second epoch.
             The ratio of each pair, and their median. One rank is taken as one replica and as two.
 hidden      ResNet-18 in two replicas, whose sums take as long as over a network (slow_sums, `ninja benchmarks`) that is busy for
-            half of a step. The time for which replicas wait for sums, less that without a network, beside the time of the last
+            half of a step. The time for which replicas wait for sums, less that without a network, against the time of the last
             bucket, which nothing can hide.
-bytes       what two ranks send in a namespace that has nothing else (unshare -rn), beside the least that can be sent: the sum of
+bytes       what two ranks send in a namespace that has nothing else (unshare -rn), against the least that can be sent: the sum of
             N bytes over two ranks takes N bytes each way. Counts both headers and signs of life.
 
 Efficiency and hidden ask for a quiet machine; bytes do not. --short takes few images and two rounds.
@@ -64,7 +64,7 @@ def efficiency(build, data, rounds):
         print(f"round {number + 1}: " + ", ".join(f"{way} {rates[way][-1]:.1f}" for way in ways) + " images/s", flush=True)
     for way in list(ways)[1:]:
         ratios = [two / one for two, one in zip(rates["two ranks"], rates[way])]
-        print(f"efficiency beside {way}: {statistics.median(ratios):.3f} (median of {rounds}; {min(ratios):.3f} to {max(ratios):.3f};"
+        print(f"efficiency against {way}: {statistics.median(ratios):.3f} (median of {rounds}; {min(ratios):.3f} to {max(ratios):.3f};"
               " wanted 0.95)")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Forecasts of pipeline-profile for several machines beside real runs.
+"""Forecasts of pipeline-profile for several machines against real runs.
 
     scaling_pair.py BUILD [--ranks 1,2,4] [--links 100,300,1000] [--tcp reno] [--seconds S]
 

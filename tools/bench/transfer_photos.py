@@ -4,8 +4,8 @@ from files that torchvision wrote. Prints the accuracy of each, and the images/s
 
     python tools/bench/transfer_photos.py [--images 40] [--epochs 6] [--steps 20] [--folder FOLDER] [--pretrained]
 
-Without --pretrained the weights are torchvision's initial ones, drawn at random: the run shows that the road from its files works and what
-it costs, and says nothing about what transfer brings. With it torchvision fetches its published weights.
+Without --pretrained the weights are torchvision's initial ones, drawn at random: the run shows that its files can be read, and
+the cost of transfer, not its benefit. With it torchvision fetches its published weights.
 Needs torch, torchvision and Pillow. PIPELINE_RUN names the program, by default build/release/bin/pipeline-run.
 """
 import argparse
@@ -117,8 +117,8 @@ def events(run, folder, name, *options):
 
 def images_per_second(run, folder, name, steps, *options):
     """By the median step of the second half: the first steps compile kernels and read files."""
-    told = events(run, folder, name, f"stop.max_steps={steps}", "run.epochs=1000", "validate.every=never", *options)
-    times = [event["elapsed_seconds"] for event in told if event["event"] == "step"]
+    log = events(run, folder, name, f"stop.max_steps={steps}", "run.epochs=1000", "validate.every=never", *options)
+    times = [event["elapsed_seconds"] for event in log if event["event"] == "step"]
     lengths = [later - earlier for earlier, later in zip(times, times[1:])]
     return BATCH / statistics.median(lengths[len(lengths) // 2:])
 
@@ -132,8 +132,8 @@ def measure(run, folder, arguments):
         torch.manual_seed(0)
         model = getattr(torchvision.models, name)(weights="DEFAULT" if arguments.pretrained else None)
         torch.save(model.state_dict(), folder / f"{name}.pth")
-        told = events(run, folder, name, f"run.epochs={arguments.epochs}")
-        accuracy = [event["accuracy"] for event in told if event["event"] == "validate"][-1]
+        log = events(run, folder, name, f"run.epochs={arguments.epochs}")
+        accuracy = [event["accuracy"] for event in log if event["event"] == "validate"][-1]
         full = images_per_second(run, folder, name, arguments.steps)
         frozen = images_per_second(run, folder, name, arguments.steps, f"network.freeze={json.dumps(body)}")
         print(f"| `{name}` | {100 * accuracy:.1f} % | {full:.1f} | {frozen:.1f} | {frozen / full:.2f} |", flush=True)

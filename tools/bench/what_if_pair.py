@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Predictions of pipeline-profile --what-if beside real runs.
+"""Predictions of pipeline-profile --what-if against real runs.
 
     what_if_pair.py BUILD [--rounds N] [--seconds S] [--only NAME]
 
 Stages whose times are given (what_if_stages, `ninja benchmarks`) make pipelines that data threads, storage, a serial device or cores
 bound. A pair measures one file, asks for a change, and then runs the file with that change, `--rounds` times in turns, so that what
 else the machine does meets both. Prints for each pair how far the prediction was off in the median, and how many of its runs lay within
-the bands that were said before them.
+the bands predicted before them.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def number(pattern, text):
 
 
 def once(build, files, question, seconds):
-    """What is predicted of one file, and what the other one then does."""
+    """The rate predicted from one file, and the measured rate of the other."""
     asked = profile(build, files[0], seconds, "--what-if", question)
     real = profile(build, files[1], seconds, "--what-if", "threads=1")
     predicted, low, high = number(re.escape(question) + r": ([\d.]+) images.* between ([\d.]+) and ([\d.]+)", asked)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Training speed of networks of the zoo beside PyTorch and torchvision, in turns on the same machine, on the CPU.
+"""Training speed of networks of the zoo against PyTorch and torchvision, in turns on the same machine, on the CPU.
 
 usage: zoo_pair.py [--networks resnet50,...] [--precision bf16,fp32] [--rounds 5] [--batch 32] [--steps 4]
 

@@ -120,7 +120,7 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
   const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
   if (found != options_.end()) return *found;
   if (const std::string meant = option_meant_by(name, options_); !meant.empty())
-    fail(ErrorKind::usage, "there is no option '{}': write {}; see {} --help", name, meant, program_);
+    fail(ErrorKind::usage, "unknown option '{}': write {}; see {} --help", name, meant, program_);
   std::vector<std::string> names = {"--help", "--version"};
   for (const Option& option : options_) names.push_back(option.name);
   auto near = nearest_name(name, names);
@@ -133,10 +133,10 @@ const Arguments::Option& Arguments::find(std::string_view name) const {
     std::ranges::replace(key, '-', '_');
     advice = fmt::format("; a key of the file is changed by --set, as --set TABLE.{}=VALUE", key);
   }
-  fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, advice, program_);
+  fail(ErrorKind::usage, "unknown option '{}'{}; see {} --help", name, advice, program_);
 }
 
-ProgramText Arguments::told() const {
+ProgramText Arguments::program_text() const {
   ProgramText text{program_, usage_, text_, {}};
   for (const Option& option : options_) text.options.push_back({option.name, option.value_name, option.text});
   return text;
@@ -145,12 +145,12 @@ ProgramText Arguments::told() const {
 bool Arguments::answer(int count, const char* const* arguments) const {
   const std::string_view asked = count > 1 ? arguments[1] : "";
   if (asked == "--help=man") {
-    fmt::print("{}", manual_page(told()));
+    fmt::print("{}", manual_page(program_text()));
   } else if (asked == "--help=section") {
-    fmt::print("{}", manual_section(told()));
+    fmt::print("{}", manual_section(program_text()));
   } else if (asked == "--complete") {
-    ProgramText text = told();
-    text.options.push_back({"--help", "", "what the program is for, and its options"});
+    ProgramText text = program_text();
+    text.options.push_back({"--help", "", "purpose and options of the program"});
     fmt::print("{}", completions(text.options, names_, {arguments + 2, arguments + count}));
   } else {
     return false;

@@ -46,7 +46,7 @@ class Arguments {
     std::function<bool(std::string_view)> fits = {};  // null: a value is required
   };
   const Option& find(std::string_view name) const;
-  ProgramText told() const;
+  ProgramText program_text() const;
   void refuse_excluded(const std::vector<std::string_view>& given) const;
   // Answers a query from the build or a shell; false if there was none.
   bool answer(int count, const char* const* arguments) const;

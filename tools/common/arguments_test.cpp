@@ -48,7 +48,7 @@ TEST(Arguments, NamesTheNearestOption) {
       parse({option.c_str(), "cpu"});
       FAIL() << "an unknown option was accepted";
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), "there is no option '" + option + "'; nearest is '--devices'; see tool --help");
+      EXPECT_EQ(error.what(), "unknown option '" + option + "'; nearest is '--devices'; see tool --help");
       EXPECT_EQ(error.kind(), ErrorKind::usage);
     }
   }
@@ -60,7 +60,7 @@ TEST(Arguments, ProposesSetForAnOptionOfAnotherProgram) {
     FAIL() << "an unknown option was accepted";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "there is no option '--weight-decay'; a key of the file is changed by --set, as --set "
+                 "unknown option '--weight-decay'; a key of the file is changed by --set, as --set "
                  "TABLE.weight_decay=VALUE; see tool --help");
   }
 }

@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kPrefix = "MILLRACE_";
-constexpr std::array<std::string_view, 27> kKnown = {"CACHE",
+constexpr std::array<std::string_view, 25> kKnown = {"CACHE",
                                                      "CUDA_DEPENDENT_LAUNCH",
                                                      "CUDA_LIBRARIES",
                                                      "CUDA_PROFILE",
@@ -34,8 +34,6 @@ constexpr std::array<std::string_view, 27> kKnown = {"CACHE",
                                                      "S3_PART",
                                                      "S3_STALL_TIMEOUT",
                                                      "S3_TIMEOUT",
-                                                     "SIMULATED_FAIL",
-                                                     "SIMULATED_FAIL_CALL",
                                                      "SLOW_SUMS",
                                                      "SLOW_SUMS_LOG"};
 
@@ -55,8 +53,7 @@ std::vector<std::string> misspelt_variables(const char* const* environment) {
     for (const std::string& each : known) {
       if (!nearest && name.starts_with(each + "_")) nearest = each;  // CACHE_DIR
     }
-    if (nearest)
-      lines.push_back(fmt::format("the environment variable {0}{1} means nothing; nearest is {0}{2}", kPrefix, name, *nearest));
+    if (nearest) lines.push_back(fmt::format("unknown environment variable {0}{1}; nearest is {0}{2}", kPrefix, name, *nearest));
   }
   std::ranges::sort(lines);
   return lines;

@@ -22,10 +22,10 @@ TEST(EnvironmentVariables, ThatAreMisspeltAreNamedWithTheNearest) {
                                      "MILLRACE_PLUGINS_PATH=", "MILLRACE_SOAK=1",     "PLUGIN_PATHS=/x",       "MILLRACE_",
                                      "MILLRACE_PIPELINE=/x",   "MILLRACE_RECORDS=24", "MILLRACE_CACHE_DIR=/x", nullptr};
   EXPECT_EQ(misspelt_variables(environment),
-            (Lines{"the environment variable MILLRACE_CACHE_DIR means nothing; nearest is MILLRACE_CACHE",
-                   "the environment variable MILLRACE_PIPELINE means nothing; nearest is MILLRACE_PIPELINES",
-                   "the environment variable MILLRACE_PLUGINS_PATH means nothing; nearest is MILLRACE_PLUGIN_PATH",
-                   "the environment variable MILLRACE_S3_TIMOUT means nothing; nearest is MILLRACE_S3_TIMEOUT"}));
+            (Lines{"unknown environment variable MILLRACE_CACHE_DIR; nearest is MILLRACE_CACHE",
+                   "unknown environment variable MILLRACE_PIPELINE; nearest is MILLRACE_PIPELINES",
+                   "unknown environment variable MILLRACE_PLUGINS_PATH; nearest is MILLRACE_PLUGIN_PATH",
+                   "unknown environment variable MILLRACE_S3_TIMOUT; nearest is MILLRACE_S3_TIMEOUT"}));
 }
 
 TEST(EnvironmentVariables, ThatAnySourceReadsAreKnown) {

@@ -24,7 +24,7 @@ std::string job_key_text(const RankWishes& wishes) {
   if (wishes.key_file.empty()) {
     const char* const key = std::getenv("MILLRACE_JOB_KEY");
     if (key != nullptr && without_end(key).empty())
-      fail(ErrorKind::usage, "MILLRACE_JOB_KEY is set, and empty: give it a text, or unset it to run without a key");
+      fail(ErrorKind::usage, "MILLRACE_JOB_KEY is set but empty: give it a text, or unset it to run without a key");
     return key == nullptr ? "" : without_end(key);
   }
   std::ifstream file(wishes.key_file);
@@ -38,7 +38,8 @@ std::string rendezvous_folder(const RankPlace& place, const RankWishes& wishes, 
   if (!wishes.rendezvous.empty()) return wishes.rendezvous;
   if (!place.job.empty() && !runs.empty()) return std::filesystem::path(runs) / ".rendezvous";
   fail(ErrorKind::usage,
-       "{} does not say where rank 0 is: give --master HOST:PORT, or --rendezvous FOLDER, which all ranks share", place.source);
+       "{} does not give the address of rank 0: add --master HOST:PORT, or --rendezvous FOLDER, which all ranks share",
+       place.source);
 }
 
 }  // namespace
@@ -62,10 +63,10 @@ SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes
                             .lost = wishes.lost};
   if (place.master.empty()) setting.folder = rendezvous_folder(place, wishes, runs);
   setting.limit = std::chrono::seconds(integer("--wait", wishes.wait, 1, 1'000'000));
-  setting.say = [](const std::string& text) { print_to_stderr("{}\n", text); };
+  setting.report = [](const std::string& text) { print_to_stderr("{}\n", text); };
   if (place.rank == 0 && setting.folder.empty() && setting.key.empty() && !quiet) {
     print_to_stderr(
-        "warning: this job has no key, so whoever reaches {} could join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
+        "warning: this job has no key, so anyone who reaches {} can join it: give --job-key FILE, or set MILLRACE_JOB_KEY\n",
         place.master);
   }
   const std::chrono::seconds patience(integer("--patience", wishes.patience, 1, 100'000));
@@ -74,7 +75,7 @@ SocketGroup::Setting join_ranks(const RankPlace& place, const RankWishes& wishes
           .sockets = std::move(connections.sockets),
           .patience = patience,
           .hosts = std::move(connections.hosts),
-          .say = setting.say};
+          .report = setting.report};
 }
 
 }  // namespace millrace

@@ -24,12 +24,12 @@ std::vector<std::string> choices_of(const ParamInfo& info) {
   return info.choices;
 }
 
-// `said`: the table in the file; null if it has none.
+// `given`: the table in the file; null if it has none.
 void add_declared(Keys& keys, const std::string& prefix, const std::vector<ParamInfo>& params, const Value& defaults,
-                  const Value* said) {
+                  const Value* given) {
   for (const ParamInfo& info : params) {
     const std::string name = prefix + info.name;
-    const Value* const value = said != nullptr ? said->find(info.name) : nullptr;
+    const Value* const value = given != nullptr ? given->find(info.name) : nullptr;
     const Value* const shown = value != nullptr ? value : defaults.find(info.name);
     const bool is_table = info.type == "table" && (value == nullptr || value->kind() == Value::Kind::table);
     if (is_table) {
@@ -41,11 +41,11 @@ void add_declared(Keys& keys, const std::string& prefix, const std::vector<Param
 }
 
 // Keys in the file that nothing declares, such as variables.
-void add_said(Keys& keys, const std::string& prefix, const Value& table) {
+void add_given(Keys& keys, const std::string& prefix, const Value& table) {
   for (const Member& member : table.table()) {
     const std::string name = prefix + member.key;
     if (member.value.kind() == Value::Kind::table) {
-      add_said(keys, name + ".", member.value);
+      add_given(keys, name + ".", member.value);
     } else {
       keys.try_emplace(name, SettableKey{name, "", "", {}}).first->second.value = to_toml(member.value);
     }
@@ -84,13 +84,13 @@ void set_choices(Keys& keys, const std::string& name, std::vector<std::string> c
 }
 
 // Other keys of a stage's table: those of its optimizer; and the available optimizers and losses.
-void add_parts(Keys& keys, const std::string& prefix, const StageType& type, const Value* said, const Registry& registry) {
+void add_parts(Keys& keys, const std::string& prefix, const StageType& type, const Value* given, const Registry& registry) {
   if (type.takes_optimizer) {
-    const Value* const named = said != nullptr ? said->find("type") : nullptr;
+    const Value* const named = given != nullptr ? given->find("type") : nullptr;
     const Value* const name = named != nullptr ? named : type.defaults.find("type");
     if (name != nullptr && name->kind() == Value::Kind::text) {
       if (const OptimizerType* optimizer = registry.optimizers().find(name->text())) {
-        add_declared(keys, prefix, optimizer->params, optimizer->defaults, said);
+        add_declared(keys, prefix, optimizer->params, optimizer->defaults, given);
       }
     }
     set_choices(keys, prefix + "type", registry.optimizers().names());
@@ -103,16 +103,16 @@ void add_graph(Keys& keys, const std::string& graph, const Value& table, const R
   if (flow == nullptr || flow->kind() != Value::Kind::array) return;
   for (const Value& stage : flow->array()) {
     if (stage.kind() != Value::Kind::text) continue;
-    const Value* const said = table.find(stage.text());
-    const Value* const named = said != nullptr ? said->find("stage") : nullptr;
+    const Value* const given = table.find(stage.text());
+    const Value* const named = given != nullptr ? given->find("stage") : nullptr;
     const StageType* const type =
         registry.stages().find(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.text());
     const std::string prefix = graph + "." + stage.text() + ".";
     if (type != nullptr) {
-      add_declared(keys, prefix, type->params, type->defaults, said);
-      add_parts(keys, prefix, *type, said, registry);
+      add_declared(keys, prefix, type->params, type->defaults, given);
+      add_parts(keys, prefix, *type, given, registry);
     } else if (stage.text() == "read") {
-      add_declared(keys, prefix, keys_of_sources(registry), {}, said);
+      add_declared(keys, prefix, keys_of_sources(registry), {}, given);
     }
   }
 }
@@ -122,8 +122,8 @@ void add_data(Keys& keys, const Value& document) {
   const Value* const data = document.find("data");
   if (data == nullptr || data->find("holds") == nullptr) return;
   for (const auto& [key, text] : {std::pair("data.path", "a folder, a list, tar shards, or a URL of one of them"),
-                                  std::pair("data.train", "instead of `path`: what is trained on"),
-                                  std::pair("data.validate", "instead of `path`: what is held out")}) {
+                                  std::pair("data.train", "instead of `path`: the training data"),
+                                  std::pair("data.validate", "instead of `path`: the held-out data")}) {
     keys[key] = {key, "", text, {}};
   }
 }
@@ -157,14 +157,14 @@ std::vector<SettableKey> settable_keys(const std::string& file, const Registry& 
   set_choices(keys, "network.use", std::move(networks));
   const Value* const observe = document.find("observe");
   for (const auto& [name, type] : registry.observers()) {
-    const Value* const said = observe != nullptr ? observe->find(name) : nullptr;
-    add_declared(keys, "observe." + name + ".", type.params, type.defaults, said);
+    const Value* const given = observe != nullptr ? observe->find(name) : nullptr;
+    add_declared(keys, "observe." + name + ".", type.params, type.defaults, given);
   }
   for (const Member& member : document.table()) {
     if (member.value.kind() == Value::Kind::table) add_graph(keys, member.key, member.value, registry);
   }
   add_data(keys, document);
-  add_said(keys, "", document);
+  add_given(keys, "", document);
   std::vector<SettableKey> list;
   for (auto& [name, key] : keys) list.push_back(std::move(key));
   return list;

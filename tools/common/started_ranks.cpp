@@ -54,7 +54,7 @@ StartedRanks::StartedRanks(int count, RankWishes& wishes) {
   const pid_t parent = ::getpid();
   for (int rank = 1; rank < count; ++rank) {
     const pid_t child = ::fork();
-    if (child < 0) fail(ErrorKind::run, "process {} of {} cannot be made: {}", rank, count, std::strerror(errno));
+    if (child < 0) fail(ErrorKind::run, "cannot start process {} of {}: {}", rank, count, std::strerror(errno));
     if (child == 0) {
       end_with(parent);
       place_.rank = rank;

@@ -33,7 +33,7 @@ def is_public(element):
     return element.get("prot", "public") == "public"
 
 
-def is_told(member):
+def is_documented(member):
     name = member.findtext("name") or "@"
     return member.get("kind") != "friend" and name[0] not in "~@" and not member.findtext("argsstring", "").endswith("=delete")
 
@@ -65,7 +65,7 @@ class Reference:
         return element.find("location").get("file")
 
     def add_home(self, member, header):
-        if not is_public(member) or not is_told(member):
+        if not is_public(member) or not is_documented(member):
             return
         self.homes[member.get("id")] = (header, member.get("id").rsplit("_1", 1)[-1])
         for value in member.findall("enumvalue"):
@@ -165,7 +165,7 @@ class Page:
 
     def add_members(self, sections):
         members = sorted((m for section in sections for m in section.findall("memberdef") if is_public(m)), key=line_of)
-        members = [member for member in members if is_told(member)]
+        members = [member for member in members if is_documented(member)]
         if not members:
             return
         self.lines += ['<dl class="api">']
@@ -207,7 +207,7 @@ class Page:
         for each in sorted((t for t in types if self.reference.header_of(t) == self.header), key=line_of):
             self.add_type(each)
         loose = file.findall("sectiondef")
-        if any(is_told(member) for section in loose for member in section.findall("memberdef")):
+        if any(is_documented(member) for section in loose for member in section.findall("memberdef")):
             self.lines += ["## Functions and values", ""]
             self.add_members(loose)
         return "\n".join(self.lines) + "\n"

@@ -113,7 +113,7 @@ def on_page_markdown(markdown, page, config, files):
     depth = "../" * page.file.src_path.count("/")
 
     def to_tree(match):
-        """A link to a part of the tree that is no page of the site."""
+        """A link to a part of the tree that is not a page of the site."""
         target = folder / match.group(2)
         return match.group(0) if target.is_file() else f"{match.group(1)} (`{match.group(2).replace('../', '')}`)"
 

@@ -1,9 +1,9 @@
-"""Makes a page of what the programs say when something is wrong, from the calls that say it.
+"""Makes a page of the programs' error messages and warnings, from the calls that print them.
 
     messages.py ROOT OUT.md
 
-Taken are literals in fail(ErrorKind::..., "..."), in fail(... kind, "..."), in add(..., "...") of a list of mistakes, and in warn(...). What a call fills in
-is shown as an ellipsis. What names the place (file, line, stage, sample) is put before it when it is thrown on, so it is not here.
+Taken are literals in fail(ErrorKind::..., "..."), in fail(... kind, "..."), in add(..., "...") of a list of mistakes, and in warn(...) and doubt(...). What a
+call fills in is shown as an ellipsis. What names the place (file, line, stage, sample) is put before it when it is thrown on, so it is not here.
 """
 
 import pathlib
@@ -49,13 +49,13 @@ class Calls:
         self.previous = token
 
     def kind(self):
-        """What a literal here says, or nothing."""
+        """The kind of a literal here, or None."""
         for name, kind in reversed(self.open):
             if name == "fail":
                 return kind
             if name in MISTAKES:
                 return "usage"
-            if name.startswith("warn"):
+            if name.startswith("warn") or name == "doubt":
                 return "warning"
             if name not in PASSED_ON:
                 return None
@@ -103,7 +103,7 @@ def collect(root):
 
 
 def page(found):
-    lines = ["# Messages", "", "What the programs say when something is wrong, by what ends or is doubted. An ellipsis stands for what a "
+    lines = ["# Messages", "", "Error messages and warnings, by their effect. An ellipsis stands for what a "
              "message names. Search here for the words that you see; [when it goes wrong](../guide/when-it-goes-wrong.md) goes from "
              "symptoms to causes.", ""]
     for kind, title in KINDS.items():

@@ -14,8 +14,7 @@
 #include "millrace/error.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/standard_error.h"
-#include "stages/doubtful_names.h"
-#include "stages/label_values.h"
+#include "run/doctor/doctor.h"
 #include "stop_signal.h"
 #include "verbs.h"
 
@@ -86,9 +85,9 @@ void Findings::search(const DataSet& data, unsigned threads) {
 }
 
 void search_part(const DataSet& data, unsigned threads, Findings& findings) {
-  const std::string values = warning_of_label_values(data.build(), data.context().seed, kLabelImages);
-  if (!values.empty()) print_to_stderr("warning: {}\n", values);
-  for (const std::string& text : warnings_of_names(data.build())) print_to_stderr("warning: {}\n", text);
+  const auto warn = [](const std::string& text) { print_to_stderr("warning: {}\n", text); };
+  look_at_label_values(data.build(), data.context().seed, kLabelImages, warn);
+  look_at_class_names(data.build(), warn);
   findings.search(data, threads);
 }
 

@@ -52,7 +52,7 @@ Listing list(const Folder& folder) {
   return listing;
 }
 
-// Objects from an earlier copy; empty if there is no folder yet.
+// Objects from an earlier copy; empty without the folder.
 Objects objects_there(const Folder& folder) {
   try {
     return list(folder).objects;
@@ -98,8 +98,7 @@ class Copy {
         objects_.push_back(std::move(object));
       }
     }
-    if (objects_.empty() && left_ == 0 && dangling_.empty())
-      fail(ErrorKind::data, "there is nothing in '{}'", without_secrets(from_.url));
+    if (objects_.empty() && left_ == 0 && dangling_.empty()) fail(ErrorKind::data, "'{}' is empty", without_secrets(from_.url));
   }
 
   void run(unsigned threads) {
@@ -184,7 +183,7 @@ int copy_verb(int count, const char* const* arguments) {
     throw error.in(copy.text());
   }
   if (stop_signal != 0) {
-    print_to_stderr("stopped: {}; the same command goes on\n", copy.text());
+    print_to_stderr("stopped: {}; the same command continues\n", copy.text());
     return 128 + stop_signal;
   }
   fmt::print("{}\n", copy.text());

@@ -72,7 +72,7 @@ void warn_of_other_parts(const DataSet& data, const DataSetOptions& options) {
   if (!options.graph.empty()) return;
   for (const GraphPlan* part : other_parts(data)) {
     const std::string samples = number_of_samples(data, *part);
-    print_to_stderr("warning: what [{0}] reads is left out{1} ({2}); --graph {0} takes it\n", part->name,
+    print_to_stderr("warning: the data of [{0}] are not included{1} ({2}); --graph {0} selects them\n", part->name,
                     samples.empty() ? "" : ", " + samples,
                     line_text(difference(part->stages.front(), data.graph().stages.front())));
   }

@@ -60,10 +60,10 @@ class Warnings : public SilentServices {
   explicit Warnings(bool quiet) : quiet_(quiet) {}
   void warn(std::string_view message) override {
     static std::mutex mutex;
-    static std::set<std::string> said;
+    static std::set<std::string> logged;
     if (quiet_) return;
     const std::lock_guard lock(mutex);
-    if (said.emplace(message).second) print_to_stderr("warning: {}\n", with_indented_lines(message));
+    if (logged.emplace(message).second) print_to_stderr("warning: {}\n", with_indented_lines(message));
   }
 
  private:

@@ -66,7 +66,7 @@ std::string known_text(const std::string& sum, const Storage::Object& object) {
   return fmt::format("{} {} {:016x}", sum, object.bytes, hash_text(object.version));
 }
 
-// The stored sums of a folder; "" if there is no place for them.
+// The stored sums of a folder; "" without a place for them.
 fs::path file_of_known(const std::string& url) {
   const fs::path folder = cache_folder("manifests");
   const bool is_remote = url.find("://") != std::string::npos;
@@ -117,10 +117,10 @@ Manifest hash_folder(const std::string& url, unsigned threads) {
   Storage& storage = storage_of(registry, url);
   std::vector<Storage::Object> objects;
   storage.list(url, [&](Storage::Object object) {
-    if (object.is_dangling) print_to_stderr("warning: '{}' is a link that leads nowhere\n", line_text(object.name));
+    if (object.is_dangling) print_to_stderr("warning: '{}' is a broken link\n", line_text(object.name));
     if (!object.is_dangling && !object.name.ends_with('/')) objects.push_back(std::move(object));
   });
-  if (objects.empty()) fail(ErrorKind::data, "there is no file in '{}'", without_secrets(url));
+  if (objects.empty()) fail(ErrorKind::data, "'{}' contains no files", without_secrets(url));
   const fs::path kept = file_of_known(url);
   const Known known = read_known(kept);
   std::vector<std::string> sums(objects.size());
@@ -209,7 +209,7 @@ bool compare(const Manifest& then, const Manifest& found, const std::string& fil
     if (!now.contains(name)) say(gone, "gone", name);
   }
   if (other + gone + added == 0) {
-    print_to_stderr("all {} files are as '{}' says\n", now.size(), file);
+    print_to_stderr("all {} files match '{}'\n", now.size(), file);
     return false;
   }
   print_to_stderr("of {} files that '{}' names {} hold other bytes and {} are gone; {} are new\n", then.size(), file, other, gone,

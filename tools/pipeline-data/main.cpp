@@ -25,7 +25,7 @@ constexpr Verb kVerbs[] = {
     {"shapes", "draws a labelled data set of ten classes", &shapes_verb},
     {"count", "counts the samples of each class", &count_verb},
     {"statistics", "mean, deviation, sizes, labels", &statistics_verb},
-    {"check", "reads everything and lists what is bad", &check_verb},
+    {"check", "reads everything and lists bad samples", &check_verb},
     {"replay", "repeats one bad sample of a run's ledger", &replay_verb},
     {"show", "draws the network's input", &show_verb},
     {"pack", "writes a data set as tar shards", &pack_verb},
@@ -90,7 +90,7 @@ int run(int count, const char* const* arguments) {
   }
   if (name.empty()) fail(ErrorKind::usage, "expected a verb: {}", fmt::join(names, ", "));
   const auto near = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no verb '{}'{}; see pipeline-data --help", name,
+  fail(ErrorKind::usage, "unknown verb '{}'{}; see pipeline-data --help", name,
        near ? fmt::format("; nearest is '{}'", *near) : "");
 }
 

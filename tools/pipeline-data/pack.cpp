@@ -61,7 +61,7 @@ constexpr int kPackedQuality = 90;
 
 std::shared_ptr<SampleTransform> make_decoder(const Registry& registry, const TargetSpec& target) {
   const StageType* type = registry.stages().find("decode_image");
-  if (type == nullptr) fail(ErrorKind::usage, "images cannot be decoded: there is no plugin with the stage decode_image");
+  if (type == nullptr) fail(ErrorKind::usage, "images cannot be decoded: no plugin provides the stage decode_image");
   StepContext context;
   context.graph = "pack";
   context.name = "decode_image";
@@ -203,7 +203,7 @@ class Packer {
       made.emplace_back();
       if (const std::string cause = make(at, sample, made.back()); !cause.empty()) {
         const std::string text = fmt::format("'{}': {}", sample.place(), cause);
-        if (!options_.skip_bad) fail(ErrorKind::content, "{}; --skip-bad leaves such samples out", text);
+        if (!options_.skip_bad) fail(ErrorKind::content, "{}; --skip-bad skips such samples", text);
         made.pop_back();
         complaints.push_back(text);
       }
@@ -249,7 +249,7 @@ class Packer {
 void check_classes(const std::vector<std::string>& classes) {
   for (const std::string& name : classes) {
     if (!name.empty() && name.find_first_of("\r\n") == name.npos) continue;
-    fail(ErrorKind::usage, "class '{}' cannot stand on a line of classes.txt: give `classes` other names", name);
+    fail(ErrorKind::usage, "class '{}' cannot be a line of classes.txt: give `classes` other names", name);
   }
 }
 
@@ -267,7 +267,7 @@ int pack(const PackOptions& options) {
   packer.run();
   const std::uint64_t packed = data.line().order().listed() - packer.bad();
   if (stop_signal != 0) {
-    print_to_stderr("stopped: '{}' is as it was\n", options.out);
+    print_to_stderr("stopped: '{}' is unchanged\n", options.out);
     return 128 + stop_signal;
   }
   if (packed == 0) fail(ErrorKind::data, "not one of {} samples is good", data.line().order().listed());

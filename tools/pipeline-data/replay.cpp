@@ -37,7 +37,7 @@ Json read_ledger(const std::string& path, std::int64_t number) {
   for (std::int64_t at = 1; std::getline(file, text); ++at) {
     if (at != number) continue;
     Json line = Json::parse(text, nullptr, false);
-    if (!is_entry(line)) fail(ErrorKind::usage, "{}:{}: this is no line of a ledger", path, number);
+    if (!is_entry(line)) fail(ErrorKind::usage, "{}:{}: this is not a line of a ledger", path, number);
     return line;
   }
   fail(ErrorKind::usage, "ledger '{}' has no line {}", path, number);

@@ -62,7 +62,7 @@ void make_shapes(const ShapesOptions& options) {
   std::error_code ignored;
   const fs::path root(options.destination);
   if (fs::exists(root, ignored) && !(fs::is_directory(root, ignored) && fs::is_empty(root, ignored)) && !options.force) {
-    fail(ErrorKind::usage, "'{}' is there already and not empty: name another folder, or give --force to write into this one",
+    fail(ErrorKind::usage, "'{}' exists and is not empty: name another folder, or give --force to write into this one",
          options.destination);
   }
   for (const char* split : {"train", "test"}) {

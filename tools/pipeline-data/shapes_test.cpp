@@ -75,7 +75,7 @@ TEST_F(ShapesTest, LeavesAFolderAloneThatIsNotEmpty) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("is there already and not empty"), std::string::npos);
+    EXPECT_NE(error.message().find("exists and is not empty"), std::string::npos);
   }
   options_.force = true;
   EXPECT_EQ(make("a").size(), 63U);

@@ -129,7 +129,7 @@ void ShardWriter::finish(const std::vector<std::string>& classes) {
   try {
     replace_earlier();
   } catch (const Error& error) {
-    fail(error.kind(), "{}; the new set is whole all the same: rename '{}', ... to '{}', ...", error.message(),
+    fail(error.kind(), "{}; the new set is complete nevertheless: rename '{}', ... to '{}', ...", error.message(),
          hidden(names_.front(), kWhole).string(), names_.front());
   }
 }

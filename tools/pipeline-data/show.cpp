@@ -124,7 +124,7 @@ std::vector<Cell> batch_cells(const DataSet& data, const BatchLine& batches, con
 
 std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
   if (!data.build().data().image.is_static()) {
-    print_to_stderr("images may have any size here, which makes no batch: each is shown by itself, at its own\n");
+    print_to_stderr("images may have any size here and do not form a batch: each is shown alone, at its own size\n");
     return single_cells(data, options);
   }
   const BatchLine batches(data);
@@ -180,7 +180,7 @@ int show_verb(int count, const char* const* arguments) {
       .option("--epoch", "E", "epoch, from 1 (1)", epoch_text);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data show");
-  if (options.out.empty()) fail(ErrorKind::usage, "--out FILE.png is missing: where the picture goes");
+  if (options.out.empty()) fail(ErrorKind::usage, "--out FILE.png, the picture's file, is missing");
   if (!options.out.ends_with(".png")) {
     fail(ErrorKind::usage, "--out: expected the name of a file that ends in .png, found '{}'", options.out);
   }

@@ -62,7 +62,7 @@ std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::st
   const std::uint64_t index = data.line().order().listed(at);
   data.load({0, at, index, 0}, DataLine::Depth::encoded, sample);
   if (!sample.member.empty() || sample.decoded.is_static())
-    fail(ErrorKind::usage, "'{}' lies in an archive, which a list cannot name; use `part` in the file", sample.place());
+    fail(ErrorKind::usage, "'{}' is in an archive, which a list cannot name; use `part` in the file", sample.place());
   const std::int32_t label = data.line().order().label(data.line().source().label(index));
   if (label < 0) fail(ErrorKind::usage, "'{}' has no label, and a list needs one; use `part` in the file", sample.place());
   const auto number = static_cast<std::size_t>(label);
@@ -121,8 +121,7 @@ void make_folder(const SplitOptions& options) {
   if (error) fail(ErrorKind::storage, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
   for (const Part& part : options.parts) {
     const fs::path path = list_path(options, part);
-    if (fs::exists(path, error))
-      fail(ErrorKind::usage, "'{}' is there already: remove it, or name another folder", path.string());
+    if (fs::exists(path, error)) fail(ErrorKind::usage, "'{}' already exists: remove it, or name another folder", path.string());
   }
 }
 

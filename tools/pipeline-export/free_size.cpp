@@ -8,7 +8,6 @@
 #include "millrace/error.h"
 #include "network/load.h"
 #include "network/onnx.h"
-#include "recipe/sized_network.h"
 
 namespace millrace {
 namespace {

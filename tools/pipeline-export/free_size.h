@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "model.h"
+#include "predict/model.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "free_size.h"
-#include "model.h"
+#include "predict/model.h"
 
 namespace millrace {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "model.h"
 #include "onnx_file.h"
+#include "predict/model.h"
 
 namespace millrace {
 

@@ -36,7 +36,7 @@ std::string load_problem(const std::string& file) {
     load_all_plugins(registry);
     for (const std::string& reason : load_errors(registry)) {
       if (reason.find("is registered already") != std::string::npos)
-        return fmt::format("another plugin cannot be loaded beside it: {}", reason);
+        return fmt::format("another plugin cannot be loaded together with it: {}", reason);
     }
     return {};
   } catch (...) {
@@ -54,7 +54,7 @@ class Verdicts {
  public:
   void say(const std::string& what, const std::string& check, Verdict verdict, const std::string& why) {
     constexpr const char* kWords[] = {"passed", "failed", "not applicable"};
-    ++asked_;
+    ++checked_;
     if (verdict == Verdict::failed) ++failed_;
     if (verdict == Verdict::not_applicable) {
       ++not_applicable_;
@@ -66,9 +66,9 @@ class Verdicts {
         same->checks += ", " + check;
       }
     }
-    const bool is_said_below = verdict == Verdict::not_applicable;
+    const bool is_listed_below = verdict == Verdict::not_applicable;
     fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)],
-               why.empty() || is_said_below ? std::string() : fmt::format(": {}", reason(what, check, why)));
+               why.empty() || is_listed_below ? std::string() : fmt::format(": {}", reason(what, check, why)));
     std::fflush(stdout);
   }
   // A defect of a plugin may break each of its checks: it is reported with the first.
@@ -79,8 +79,8 @@ class Verdicts {
   }
   // Reports how many checks passed, and which were not applicable, so that those are not mistaken for passed ones.
   bool end() const {
-    fmt::print("{} of {} checks passed, {} failed, {} not applicable{}\n", asked_ - failed_ - not_applicable_, asked_, failed_,
-               not_applicable_, left_out_.empty() ? "" : ":");
+    fmt::print("{} of {} checks passed, {} failed, {} not applicable{}\n", checked_ - failed_ - not_applicable_, checked_,
+               failed_, not_applicable_, left_out_.empty() ? "" : ":");
     for (const LeftOut& each : left_out_) fmt::print("  {}: {}: {}\n", each.what, each.checks, one_line(each.why));
     return failed_ == 0;
   }
@@ -89,7 +89,7 @@ class Verdicts {
   struct LeftOut {
     std::string what, why, checks;
   };
-  int asked_ = 0, failed_ = 0, not_applicable_ = 0;
+  int checked_ = 0, failed_ = 0, not_applicable_ = 0;
   std::vector<LeftOut> left_out_;
   std::map<std::pair<std::string, std::string>, std::string> reasons_;  // by failure: the first check with it
 };
@@ -100,14 +100,14 @@ std::string answer(const Registry& registry, const conformance::Subject& subject
   return fmt::format("{}{}", static_cast<int>(report.verdict()), report.text());
 }
 
-void ask_all(const Registry& registry, const conformance::Subject& subject, double seconds, Verdicts& verdicts) {
+void check_all(const Registry& registry, const conformance::Subject& subject, double seconds, Verdicts& verdicts) {
   const std::string what = fmt::format("{} '{}'", subject.kind, subject.name);
   const std::vector<conformance::Check> checks = conformance::checks_of(subject.kind);
-  if (checks.empty()) verdicts.say(what, "conformance", Verdict::not_applicable, "no check is asked of this kind");
+  if (checks.empty()) verdicts.say(what, "conformance", Verdict::not_applicable, "this kind has no checks");
   bool stuck = false;
   for (const conformance::Check& check : checks) {
     if (stuck) {
-      verdicts.say(what, check.name, Verdict::not_applicable, "it is not asked, since a check before did not end");
+      verdicts.say(what, check.name, Verdict::not_applicable, "skipped, since an earlier check did not end");
       continue;
     }
     const Ended ended = run_apart([&] { return answer(registry, subject, check.name); }, seconds);
@@ -136,7 +136,7 @@ bool print_conformance(const std::string& file, double seconds) {
   load_plugin(registry, path);
   load_all_plugins(registry);
   for (const conformance::Subject& subject : conformance::registered_by(registry, loaded_plugins(registry).front().name)) {
-    ask_all(registry, subject, seconds, verdicts);
+    check_all(registry, subject, seconds, verdicts);
   }
   return verdicts.end();
 }

@@ -184,16 +184,9 @@ class Nearness : public Loss {
 TEST_F(Inspect, ShowsALossWithItsFiguresAndParameters) {
   registry_.add_loss<Nearness>();
   EXPECT_EQ(describe_loss(*registry_.losses().find("nearness")),
-            "nearness: How far.\n"
-            "  a loss, for a stage's key 'loss'\n"
-            "  plugin  -\n"
-            "  needs   numbers or target images\n"
-            "\n"
-            "  parameter  type    range  default\n"
-            "  margin     number  >= 0   1.0      that costs nothing\n"
-            "\n"
-            "  figure  better\n"
-            "  loss    lower   what is minimised, by weight\n");
+            "nearness: How far.\n  a loss, for a stage's key 'loss'\n  plugin  -\n  needs   numbers or target images\n\n  "
+            "parameter  type    range  default\n  margin     number  >= 0   1.0      that costs nothing\n\n  figure  better\n  "
+            "loss    lower   the minimised value, averaged by weight\n");
   EXPECT_NE(list_everything(registry_).find("losses\n  nearness  How far."), std::string::npos);
 }
 

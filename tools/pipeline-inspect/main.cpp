@@ -1,4 +1,4 @@
-// pipeline-inspect: lists what is available, and explains a file.
+// pipeline-inspect: lists all parts, and explains a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +15,8 @@
 #include "config/shipped.h"
 #include "conformance.h"
 #include "inspect.h"
+#include "licences.h"
+#include "machine.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
@@ -29,7 +31,7 @@ using namespace millrace;
 
 struct Options {
   std::vector<std::string> rest, sets;
-  bool dot = false, schema = false, parameters = false, keys = false;
+  bool dot = false, schema = false, parameters = false, keys = false, machine = false, licences = false;
   std::string svg, plugin, limit, batch, made;
 };
 
@@ -37,7 +39,7 @@ constexpr std::uint32_t kUsualBatch = 32, kMaxBatch = 1 << 20;
 
 constexpr const char* kOfAFile = "--dot, --svg, --parameters, --batch and --set";
 
-bool asks_of_a_file(const Options& options) {
+bool has_file_options(const Options& options) {
   return options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty();
 }
 
@@ -118,7 +120,7 @@ std::string make_file(const std::string& base, const Options& options, const Reg
   const std::optional<std::string> file = is_shipped_name(base) ? find_shipped(kBases, base, ".") : std::nullopt;
   if (!file) fail(ErrorKind::usage, "--new: {}", no_such_name(kBases, base, "."));
   if (options.dot || options.parameters || !options.svg.empty() || !options.batch.empty())
-    fail(ErrorKind::usage, "--new writes a file and takes --set; --dot, --svg, --parameters and --batch are of others");
+    fail(ErrorKind::usage, "--new writes a file and takes --set; --dot, --svg, --parameters and --batch do not apply");
   return write_new_file({options.made, base, *file, options.sets}, registry);
 }
 
@@ -159,14 +161,14 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
     if (plugin.name == name) return describe_plugin(plugin, registry);
   }
   const auto nearest = nearest_name(name, known_names(registry));
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, optimizer, observer, network, base file or file '{}'{}{}",
-       name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
+  fail(ErrorKind::usage, "no plugin, stage, layer type, loss, optimizer, observer, network, base file or file is called '{}'{}{}",
+       name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists all",
        skipped_clause(registry, name));
 }
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
   const auto nearest = types.nearest(name);
-  fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+  fail(ErrorKind::usage, "unknown {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
 // Words that select a kind: "optimizer adamw".
@@ -199,10 +201,11 @@ std::string inspect(const Options& options) {
   Registry registry;
   load_plugins(registry);
   if (options.schema) return json_schema(registry);
+  if (options.machine) return describe_machine(registry);
   if (options.rest.empty()) {
     if (!options.made.empty()) fail(ErrorKind::usage, "--new needs the name of a base file, such as classify");
     if (options.keys) fail(ErrorKind::usage, "--keys needs a pipeline file, or the name of a base file");
-    if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
+    if (has_file_options(options)) fail(ErrorKind::usage, "{} need a file or a network", kOfAFile);
     return list_everything(registry);
   }
   const std::string what = file_of(options.rest[0]);
@@ -216,7 +219,7 @@ std::string inspect(const Options& options) {
   if (network) return inspect_network(*network, options, registry);
   if (options.rest.size() == 1 && !is_part(what, registry) && find_shipped(kBases, what, "."))
     return inspect_pipeline(what, options, registry);
-  if (asks_of_a_file(options)) fail(ErrorKind::usage, "{} need a file or a network, found '{}'", kOfAFile, what);
+  if (has_file_options(options)) fail(ErrorKind::usage, "{} need a file or a network, found '{}'", kOfAFile, what);
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? inspect_devices(registry) : inspect_name(what, registry);
 }
@@ -230,7 +233,7 @@ int main(int count, char** words) {
         "pipeline-inspect",
         "[PLUGIN | STAGE | LAYER | loss LOSS | optimizer NAME | observer OBSERVER | NETWORK | BASE | FILE.toml | WEIGHTS | "
         "RUN_FOLDER | devices] [options]",
-        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, optimizers,\n"
+        "Shows, without an argument, all plugins, stages, backends, layer types, losses, optimizers,\n"
         "observers and storage; for a name its ports and parameters, or a network as a table of layers; for a file\n"
         "its network, the pipeline's graphs, or the contents of weights (.safetensors, .pth); for a run's folder its\n"
         "pipeline.");
@@ -245,6 +248,9 @@ int main(int count, char** words) {
         .option("--batch", "N", "for a network: batch for its memory plan (32)", options.batch)
         .flag("--keys", "for a pipeline: every key for --set, with value and meaning", options.keys)
         .flag("--schema", "print a JSON schema of pipeline files, for editors", options.schema)
+        .flag("--machine", "this machine's cores, devices, limits, folders and libraries, and what to do about problems",
+              options.machine)
+        .flag("--licences", "the licences of everything that Millrace is linked with or contains", options.licences)
         .option("--conformance", "PLUGIN.so",
                 "check all parts of a plugin as Millrace's own are checked; exit code 1 if a check fails", options.plugin)
         .option("--limit", "SECONDS", "with --conformance: time limit per check (30)", options.limit);
@@ -255,7 +261,11 @@ int main(int count, char** words) {
         .exclude({"--schema"}, {"--keys", "--new", "--conformance"})
         .exclude({"--keys"}, {"--new", "--conformance"})
         .exclude({"--new"}, {"--conformance"})
-        .exclude({"--dot"}, {"--svg"});
+        .exclude({"--dot"}, {"--svg"})
+        .exclude({"--machine"}, {"--licences"});
+    for (const char* alone : {"--machine", "--licences"}) {
+      arguments.exclude({alone}, of_a_file).exclude({alone}, {"--schema", "--keys", "--new", "--conformance"});
+    }
     arguments.names([] {
       Registry registry;
       load_all_plugins(registry);
@@ -263,15 +273,22 @@ int main(int count, char** words) {
     });
     if (!arguments.read(count, words, options.rest)) return 0;
     if (!options.plugin.empty()) {
-      if (!options.rest.empty()) fail(ErrorKind::usage, "--conformance checks one plugin: '{}' is too much", options.rest[0]);
+      if (!options.rest.empty()) fail(ErrorKind::usage, "--conformance checks one plugin: remove '{}'", options.rest[0]);
       const double limit = options.limit.empty() ? 30 : static_cast<double>(integer("--limit", options.limit, 1, 3600));
       return print_conformance(options.plugin, limit) ? 0 : 1;
     }
     if (!options.limit.empty()) fail(ErrorKind::usage, "--limit belongs to --conformance");
     if (options.schema && !options.rest.empty())
-      fail(ErrorKind::usage, "--schema is that of all pipeline files: leave out '{}'", options.rest[0]);
+      fail(ErrorKind::usage, "--schema covers all pipeline files: leave out '{}'", options.rest[0]);
+    if ((options.machine || options.licences) && !options.rest.empty())
+      fail(ErrorKind::usage, "{} describes no file: leave out '{}'", options.machine ? "--machine" : "--licences",
+           options.rest[0]);
+    if (options.licences) {
+      fmt::print("{}", licence_table());
+      return 0;
+    }
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
-    if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
+    if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: remove '{}'", options.rest[1]);
     fmt::print("{}", terminal_text(inspect(options)));
     return 0;
   });

@@ -67,7 +67,7 @@ std::string text_of(const MemoryPlan& plan, const std::string& what) {
 
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch) {
   const BackendType* type = registry.backends().find(kHostBackend);
-  if (type == nullptr) return fmt::format("memory: not planned, there is no backend '{}'\n", kHostBackend);
+  if (type == nullptr) return fmt::format("memory: not planned, backend '{}' is missing\n", kHostBackend);
   try {
     const std::unique_ptr<Device> device = type->create()->open(0, {});
     const auto planned = [&](bool trains) {

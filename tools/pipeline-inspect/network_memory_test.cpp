@@ -57,7 +57,7 @@ TEST(InspectMemory, SaysWhyThereIsNoPlan) {
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
   ASSERT_EQ(errors.text(), "");
-  EXPECT_EQ(describe_memory(*network, registry, 1), "memory: not planned, there is no backend 'cpu'\n");
+  EXPECT_EQ(describe_memory(*network, registry, 1), "memory: not planned, backend 'cpu' is missing\n");
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ std::string describe_published(const Value& document) {
     const std::string digits = each.sha256.empty() ? hash_in_name(each.url) : each.sha256;
     text += fmt::format("weights = \"{}\": {}{}\n", each.name, each.url,
                         digits.empty()        ? ", unchecked"
-                        : each.sha256.empty() ? fmt::format(", its SHA-256 begins with {} as its name says", digits)
+                        : each.sha256.empty() ? fmt::format(", its SHA-256 begins with {}, as in its name", digits)
                                               : fmt::format(", SHA-256 {}", digits));
   }
   errors.throw_if_any();

@@ -19,26 +19,26 @@ namespace {
 constexpr const char* kSchema = "millrace.schema.json";
 
 // A table of the base file's variables as comments, with the set values.
-std::string variables_text(const std::string& name, const Value& variables, const Value& said) {
+std::string variables_text(const std::string& name, const Value& variables, const Value& given) {
   std::string text = fmt::format("\n[{}]\n", name);
-  for (const Member& member : said.table()) text += fmt::format("{} = {}\n", member.key, to_toml(member.value));
+  for (const Member& member : given.table()) text += fmt::format("{} = {}\n", member.key, to_toml(member.value));
   for (const Member& member : variables.table()) {
-    if (said.find(member.key) == nullptr) text += fmt::format("# {} = {}\n", member.key, to_toml(member.value));
+    if (given.find(member.key) == nullptr) text += fmt::format("# {} = {}\n", member.key, to_toml(member.value));
   }
   return text;
 }
 
 // The set values; always includes the images' path.
-Value said_by(const std::vector<std::string>& sets) {
-  Value said;
+Value given_by(const std::vector<std::string>& sets) {
+  Value given;
   Diagnostics errors;
-  for (const std::string& set : sets) apply_override(set, said, errors);
+  for (const std::string& set : sets) apply_override(set, given, errors);
   errors.throw_if_any();
-  if (said.find("data") == nullptr) said.set("data", Value(Table{}));
-  Value& data = *said.find("data");
+  if (given.find("data") == nullptr) given.set("data", Value(Table{}));
+  Value& data = *given.find("data");
   if (data.kind() == Value::Kind::table && data.find("path") == nullptr && data.find("train") == nullptr)
     data.table().insert(data.table().begin(), Member{"path", {}, Value("photos")});
-  return said;
+  return given;
 }
 
 void write(const fs::path& path, const std::string& text) {
@@ -53,23 +53,23 @@ std::string write_new_file(const NewFile& asked, const Registry& registry) {
   const fs::path path = asked.path;
   std::error_code ignored;
   if (path.extension() != ".toml") fail(ErrorKind::usage, "--new: '{}' does not end in .toml", asked.path);
-  if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' is there already: name another file", asked.path);
+  if (fs::exists(path, ignored)) fail(ErrorKind::usage, "--new: '{}' already exists: name another file", asked.path);
   if (!asked.sets.empty()) load_pipeline(asked.base, asked.sets, registry);  // throws if they are wrong
   Diagnostics errors;
   const std::optional<Value> base = read_document(asked.base_file, {}, errors);
   errors.throw_if_any();
-  Value said = said_by(asked.sets);
+  Value given = given_by(asked.sets);
   std::string text = fmt::format(
-      "#:schema {0}\n# `pipeline-inspect {1}` shows the graphs. A line without its # changes what the base file says.\n"
+      "#:schema {0}\n# `pipeline-inspect {1}` shows the graphs. Removing a line's # overrides the base file.\n"
       "extends = {2}\n",
       kSchema, asked.base, to_toml(Value(asked.base)));
   for (const Member& table : base->table()) {
     if (table.value.kind() != Value::Kind::table || table.value.find("flow") != nullptr) continue;
-    const Value* const mine = said.find(table.key);
+    const Value* const mine = given.find(table.key);
     text += variables_text(table.key, table.value, mine != nullptr ? *mine : Value());
-    said.erase(table.key);
+    given.erase(table.key);
   }
-  if (!said.table().empty()) text += "\n" + to_toml(said);
+  if (!given.table().empty()) text += "\n" + to_toml(given);
   write(path, text);
   const fs::path schema = path.parent_path() / kSchema;
   write(schema, json_schema(registry));

@@ -14,10 +14,11 @@ namespace {
 // Preparation that is skipped for a user's photographs.
 std::string left_out(const InferenceRecipe& stored, const Registry& registry) {
   if (takes_own_size(stored, registry)) {
-    return ", without what made an image of its target;\nphotographs keep their own size, and height and width are those of "
+    return ", without the stages that made an image of its target;\nphotographs keep their own size, and height and width are "
+           "those of "
            "validation";
   }
-  return restores(stored) ? ", without what made an image of its target" : "";
+  return restores(stored) ? ", without the stages that made an image of its target" : "";
 }
 
 }  // namespace
@@ -33,11 +34,11 @@ std::string describe_weights(const std::string& file, const Registry& registry) 
   for (std::string& name : classes) name = shown(name);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
   if (const auto images = image_summary_from(read.metadata))
-    out += fmt::format("  images   {} files of the training were looked at: {}\n", images->looked_at, images->text());
+    out += fmt::format("  images   {} training files were examined: {}\n", images->looked_at, images->text());
   const auto stored = recipe_from(read.metadata, file);
-  if (!stored) return out + "It does not say how images are prepared for it.\n";
+  if (!stored) return out + "It does not record how images are prepared.\n";
   const InferenceRecipe usage = without_training_degradation(*stored, registry);
-  out += fmt::format("Images are prepared as [{}] of its run did{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",
+  out += fmt::format("Images are prepared as in [{}] of its run{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",
                      usage.graph, left_out(*stored, registry), file);
   const std::string text = metadata_of(usage).at("usage");
   return out + text.substr(0, text.find("\n[document]"));

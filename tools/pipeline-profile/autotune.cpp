@@ -151,12 +151,12 @@ std::vector<Chosen> chosen_of(const Tuned& tuned) {
   const std::string gain = fmt::format("with all changes {:.0f} images/s instead of {:.0f}", tuned.rate_after, tuned.rate_before);
   std::vector<Chosen> all;
   const auto add = [&](const std::string& table, const char* key, std::uint64_t before, std::uint64_t after) {
-    const auto said = [&](std::uint64_t value) {
+    const auto worded = [&](std::uint64_t value) {
       return key == std::string("chunk") && value == 0 ? "\"auto\"" : std::to_string(value);
     };
     const std::string reason = before == after ? fmt::format("as before: none of {} settings gained 2 %", tuned.measured() - 1)
-                                               : fmt::format("was {}; {}", said(before), gain);
-    all.push_back({table, key, said(after), reason});
+                                               : fmt::format("was {}; {}", worded(before), gain);
+    all.push_back({table, key, worded(after), reason});
   };
   const Settings &before = tuned.before, &after = tuned.after;
   const std::string batcher = facts.graph + "." + facts.stages.back().name;

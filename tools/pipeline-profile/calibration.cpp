@@ -156,7 +156,7 @@ std::uint32_t chunk_for(const RunFacts& facts, const SimulatedData& data) {
 
 std::string busy_text(double other_threads) {
   if (other_threads <= 0.3) return {};
-  return fmt::format("other programs wanted about {:.1f} cores meanwhile, and are taken to go on so\n", other_threads);
+  return fmt::format("other programs used about {:.1f} cores meanwhile, and are assumed to continue\n", other_threads);
 }
 
 double fixed_share_of(const Calibration& whole, const Calibration& smaller) {

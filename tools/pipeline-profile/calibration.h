@@ -25,7 +25,7 @@ struct CoreTime {
 // The work between two measurements of a run.
 struct Window {
   double seconds = 0;
-  double steps = 0;  // computed by devices, or batches if there is no device
+  double steps = 0;  // computed by devices, or batches without a device
   struct Stage {
     double busy = 0;  // seconds of threads
     std::uint64_t packets = 0, samples = 0;

@@ -17,9 +17,9 @@
 #include "millrace/observer.h"
 #include "millrace/util/host_cores.h"
 #include "prepare/devices.h"
-#include "prepare/prepared_run.h"
 #include "process_times.h"
 #include "run/bottleneck.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 
 namespace millrace {

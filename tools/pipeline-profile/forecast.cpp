@@ -156,7 +156,7 @@ ForecastQuestion parse_forecast(std::string_view text) {
       question.hosts = static_cast<int>(count_value(what, value));
     } else if (!set_network(question.network, "--forecast", key, value)) {
       const auto nearest = nearest_name(key, kKeys);
-      fail(ErrorKind::usage, "--forecast: there is no '{}'; {}", key,
+      fail(ErrorKind::usage, "--forecast: unknown key '{}'; {}", key,
            nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(kKeys, ", ")));
     }
   }
@@ -224,7 +224,7 @@ std::string forecast_text(const ForecastStep& step, const ForecastQuestion& ques
     text += kind == ScalingKind::weak ? fmt::format("\nweak scaling, {:.0f} images a device\n", step.batch)
                                       : fmt::format("\nstrong scaling, {:.0f} images a step\n", step.global_batch);
     text += fmt::format("{:>8} {:>6} {:>12} {:>25} {:>11} {:>10} {:>11} {:>7}  bound by\n", "devices", "hosts", "images/s",
-                        "nine times of ten", "efficiency", "step ms", "all-reduce", "hidden");
+                        "nine times out of ten", "efficiency", "step ms", "all-reduce", "hidden");
     for (const ForecastPoint& point : forecast_table(step, kind, question)) {
       text += fmt::format("{:>8} {:>6} {:>12.0f} {:>25} {:>9.0f} % {:>10.2f} {:>8.2f} ms {:>5.0f} %  {}\n", point.devices,
                           point.hosts, point.images_per_second, fmt::format("{:.0f} to {:.0f}", point.low, point.high),

@@ -81,7 +81,7 @@ TEST(Forecast, GivesDevicesWholeImages) {
 
 TEST(Forecast, SaysThatTheMachineWasBusy) {
   ForecastStep step = step_of(0);
-  const std::string said = "other programs wanted about 1.5 cores meanwhile";
+  const std::string said = "other programs used about 1.5 cores meanwhile";
   EXPECT_EQ(forecast_text(step, {}).find("other programs"), std::string::npos);
   step.other_threads = 1.5;
   EXPECT_NE(forecast_text(step, {}).find(said), std::string::npos);
@@ -116,7 +116,7 @@ TEST(Forecast, NamesTheNearestKey) {
     parse_forecast("device=8");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "--forecast: there is no 'device'; did you mean 'devices'?");
+    EXPECT_EQ(error.message(), "--forecast: unknown key 'device'; did you mean 'devices'?");
   }
 }
 

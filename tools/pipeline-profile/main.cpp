@@ -30,6 +30,7 @@
 #include "pictures.h"
 #include "rank_group.h"
 #include "report.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "scaling.h"
 #include "values.h"
@@ -120,7 +121,7 @@ NetworkModel network_of(const std::string& text) {
     const auto [key, value] =
         is_bandwidth ? std::pair(std::string("network"), std::string(part)) : split_setting("--network", part);
     if (!set_network(network, "--network", key, value))
-      fail(ErrorKind::usage, "--network: there is no '{}'; there is latency", key);
+      fail(ErrorKind::usage, "--network: unknown key '{}'; expected latency", key);
   }
   return network;
 }
@@ -177,7 +178,7 @@ void Experiments::answer(const ProfiledFile& what, const Registry& registry, con
   bool divides = false;
   for (const std::string& text : questions_) {  // before the work: they may be wrong
     const Question question = parse_question(text, facts);
-    if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: say what changes, such as threads=4");
+    if (question.changes.empty()) fail(ErrorKind::usage, "--what-if: name a change, such as threads=4");
     divides = divides || divides_steps(question);
     if (const auto share = asked_share(question, facts)) shares.push_back(*share);
   }
@@ -220,8 +221,9 @@ void Experiments::scale(const ProfiledFile& what, const Registry& registry, cons
   const bool learned = !scaling.accuracies.empty();
   if (learned && !csv_.empty()) {
     const fs::path path(csv_);
-    const fs::path beside = path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string());
-    AskedFile("--csv", beside.string()).write(accuracy_csv(scaling.accuracies));
+    const fs::path accuracy_path =
+        path.parent_path() / fmt::format("{}-accuracy{}", path.stem().string(), path.extension().string());
+    AskedFile("--csv", accuracy_path.string()).write(accuracy_csv(scaling.accuracies));
   }
   if (pictures.empty()) return;
   const std::string title = fmt::format("{} on {} {}", fs::path(what.file).stem().string(), question.replicas.back(),
@@ -235,7 +237,7 @@ void Experiments::tune(const ProfiledFile& what, const Registry& registry) const
   if (!out_.empty() && fs::path(out_).extension() != ".toml") {
     fail(ErrorKind::usage, "--out: '{}' does not end in .toml", out_);
   }
-  if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' is there already: name another file", out_);
+  if (!out_.empty() && fs::exists(out_)) fail(ErrorKind::usage, "--out: '{}' already exists: name another file", out_);
   AskedFile file("--out", out_);
   const Tuned tuned = autotune(what, registry, seconds_.empty() ? kTuningSeconds : positive("--seconds", seconds_));
   fmt::print("{}", autotune_text(tuned));
@@ -283,9 +285,9 @@ class Watch final : public RunObserver {
   explicit Watch(bool only_data) : only_data_(only_data) {}
 
   void telemetry(const TelemetryEvent& event) override {
-    TelemetryEvent told = event;
-    if (only_data_) told.devices.clear();  // they are not involved
-    builder.add(told, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+    TelemetryEvent known = event;
+    if (only_data_) known.devices.clear();  // they are not involved
+    builder.add(known, static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
   }
   ProfileBuilder builder;
 

@@ -211,13 +211,13 @@ std::vector<Profile::Gain> gains(const TelemetryEvent& done, const Bottleneck& b
 }
 
 void ProfileBuilder::add(const TelemetryEvent& event, double core_seconds) {
-  if (looks_ == 0 || first_.step == 0) {  // until the first step has ended
+  if (polls_ == 0 || first_.step == 0) {  // until the first step has ended
     first_ = event;
     first_core_seconds_ = core_seconds;
   }
   last_core_seconds_ = core_seconds;
   for (const DeviceTelemetry& device : event.devices) {
-    if (device.rank != event.devices.front().rank) hear(device, event.elapsed_seconds);
+    if (device.rank != event.devices.front().rank) add_device(device, event.elapsed_seconds);
   }
   stages_.resize(event.stages.size());
   for (std::size_t s = 0; s < event.stages.size(); ++s) {
@@ -226,25 +226,25 @@ void ProfileBuilder::add(const TelemetryEvent& event, double core_seconds) {
       if (edge.to == event.stages[s].name) level += std::max<std::int64_t>(edge.level, 0);
     }
     stages_[s].level += static_cast<double>(level);
-    const bool worked = looks_ == 0 || event.stages[s].packets != last_.stages[s].packets;
+    const bool worked = polls_ == 0 || event.stages[s].packets != last_.stages[s].packets;
     if (level == 0 && !worked) ++stages_[s].idle;
   }
   last_ = event;
-  ++looks_;
+  ++polls_;
 }
 
-void ProfileBuilder::hear(const DeviceTelemetry& device, double at) {
+void ProfileBuilder::add_device(const DeviceTelemetry& device, double at) {
   const auto [found, is_new] = others_.try_emplace({device.rank, device.replica});
-  Told& told = found->second;
+  Reported& reported = found->second;
   const auto sum_of = [](const DeviceTelemetry& each) {
     return each.compute_seconds + each.copy_seconds + each.communication_seconds;
   };
-  if (!is_new && sum_of(device) <= sum_of(told.last)) return;  // no news since
-  told.last = device;
-  told.last_at = at;
+  if (!is_new && sum_of(device) <= sum_of(reported.last)) return;  // no news since
+  reported.last = device;
+  reported.last_at = at;
   if (!is_new && first_.step > 0) return;
-  told.first = device;
-  told.first_at = at;
+  reported.first = device;
+  reported.first_at = at;
 }
 
 std::vector<Profile::Device> ProfileBuilder::devices(const TelemetryEvent& done) const {
@@ -256,18 +256,19 @@ std::vector<Profile::Device> ProfileBuilder::devices(const TelemetryEvent& done)
       rows.push_back(device_row(device, done.elapsed_seconds, are_several));
       continue;
     }
-    const Told& told = found->second;
-    const bool was_told_once = told.last_at <= told.first_at;  // the whole run, as far as reported
-    const double seconds = was_told_once ? told.last_at - (last_.elapsed_seconds - last_.seconds) : told.last_at - told.first_at;
+    const Reported& reported = found->second;
+    const bool was_reported_once = reported.last_at <= reported.first_at;  // the whole run, as far as reported
+    const double seconds =
+        was_reported_once ? reported.last_at - (last_.elapsed_seconds - last_.seconds) : reported.last_at - reported.first_at;
     if (seconds <= 0) continue;
-    rows.push_back(device_row(was_told_once ? told.last : between(told.first, told.last), seconds, are_several));
+    rows.push_back(device_row(was_reported_once ? reported.last : between(reported.first, reported.last), seconds, are_several));
   }
   return rows;
 }
 
 Profile ProfileBuilder::build(int cores, double part) const {
   Profile profile;
-  if (looks_ == 0) return profile;
+  if (polls_ == 0) return profile;
   const bool is_short = last_.step <= first_.step + 1 || last_.elapsed_seconds <= first_.elapsed_seconds;
   TelemetryEvent begin;  // the whole run, if it has only one step
   begin.elapsed_seconds = last_.elapsed_seconds - last_.seconds;
@@ -289,8 +290,8 @@ Profile ProfileBuilder::build(int cores, double part) const {
   for (std::size_t s = 0; s < done.stages.size(); ++s) {
     if (done.devices.empty() && last_.stages[s].packets == 0) continue;  // a stage of skipped steps
     Profile::Stage row = stage_row(done.stages[s], last_.stages[s], done);
-    row.level = stages_[s].level / static_cast<double>(looks_);
-    row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(looks_);
+    row.level = stages_[s].level / static_cast<double>(polls_);
+    row.starved = static_cast<double>(stages_[s].idle) / static_cast<double>(polls_);
     profile.stages.push_back(row);
   }
   profile.devices = devices(done);

@@ -84,18 +84,18 @@ class ProfileBuilder {
   };
   // A device of another rank, which reports once a second: its first and last report, and their times. A share of another
   // interval could exceed 1.
-  struct Told {
+  struct Reported {
     DeviceTelemetry first, last;
     double first_at = 0, last_at = 0;
   };
-  void hear(const DeviceTelemetry& device, double at);
+  void add_device(const DeviceTelemetry& device, double at);
   std::vector<Profile::Device> devices(const TelemetryEvent& done) const;
 
   TelemetryEvent first_, last_;
-  std::map<std::pair<int, int>, Told> others_;  // by rank and replica
+  std::map<std::pair<int, int>, Reported> others_;  // by rank and replica
   double first_core_seconds_ = 0, last_core_seconds_ = 0;
   std::vector<Of> stages_;
-  std::uint64_t looks_ = 0;
+  std::uint64_t polls_ = 0;
 };
 
 // The images per second that each resource alone allows.

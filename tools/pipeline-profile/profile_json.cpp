@@ -99,8 +99,8 @@ Profile profile_from_json(std::string_view text, const std::string& file) {
     profile.path = rows_of<Profile::Part>(json.at("way_of_a_step"));
     return profile;
   } catch (const std::exception&) {
-    fail(ErrorKind::data, "'{}' is no report of pipeline-profile --json: make one with `pipeline-profile FILE --json > {}`", file,
-         file);
+    fail(ErrorKind::data, "'{}' is not a report of pipeline-profile --json: make one with `pipeline-profile FILE --json > {}`",
+         file, file);
   }
 }
 

@@ -172,7 +172,7 @@ TEST(Profile, IsTheSameBehindJson) {
     profile_from_json("{}", "a.json");
     FAIL() << "an empty object is no report";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("'a.json' is no report of pipeline-profile --json"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("'a.json' is not a report of pipeline-profile --json"), std::string::npos);
   }
 }
 

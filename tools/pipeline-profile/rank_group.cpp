@@ -40,13 +40,13 @@ std::string mistake_text(const Error& error) { return {kMistake, static_cast<cha
 // Runs in the new process, and in the ranks that it starts.
 void work_and_leave(int ranks, Leave leave, const std::function<std::string(Group*)>& work, int to) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  std::string said;
+  std::string reply;
   bool speaks = true;
   try {
     RankGroup all(ranks);
     speaks = all.is_first();
     try {
-      said = kResult + work(all.group());
+      reply = kResult + work(all.group());
     } catch (...) {
       const Error error = current_error();
       if (all.group() != nullptr) all.group()->leave(&error);
@@ -54,9 +54,9 @@ void work_and_leave(int ranks, Leave leave, const std::function<std::string(Grou
     }
   } catch (...) {
     const Error error = current_error();
-    said = mistake_text(error) + error.what();
+    reply = mistake_text(error) + error.what();
   }
-  if (speaks) write_all(to, said);
+  if (speaks) write_all(to, reply);
   leave(0);
 }
 
@@ -88,14 +88,14 @@ std::string run_apart(int ranks, Leave leave, const std::function<std::string(Gr
     work_and_leave(ranks, leave, work, ends[1]);
   }
   ::close(ends[1]);
-  const std::string said = child < 0 ? std::string() : read_all(ends[0]);
+  const std::string reply = child < 0 ? std::string() : read_all(ends[0]);
   ::close(ends[0]);
-  if (child < 0) fail(ErrorKind::run, "a process that measures cannot be made: {}", std::strerror(errno));
+  if (child < 0) fail(ErrorKind::run, "cannot start a measuring process: {}", std::strerror(errno));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (said.starts_with(kResult)) return said.substr(1);
-  if (said.size() > 2) throw Error(static_cast<ErrorKind>(said[1] - '0'), said.substr(2));
-  fail(ErrorKind::run, "the process that measures {} before it was done",
+  if (reply.starts_with(kResult)) return reply.substr(1);
+  if (reply.size() > 2) throw Error(static_cast<ErrorKind>(reply[1] - '0'), reply.substr(2));
+  fail(ErrorKind::run, "the measuring process {} before it was done",
        WIFSIGNALED(status) ? fmt::format("was killed by signal {}", WTERMSIG(status)) : std::string("ended"));
 }
 

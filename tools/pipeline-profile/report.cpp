@@ -45,9 +45,10 @@ std::string share_text(const Profile& profile) {
     case Bottleneck::Kind::credit:
       return fmt::format("for {} of the time no batch was free to be read into, while threads were idle", share);
     case Bottleneck::Kind::ranks:
-      return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile says why", share);
+      return fmt::format("for {} of the time a batch was ready here, and another rank had none: its own profile shows why",
+                         share);
     case Bottleneck::Kind::sums: return fmt::format("devices wait for {} of the time for sums of gradients", share);
-    case Bottleneck::Kind::standstill: return fmt::format("training stands still for {} of the time, for {}", share, found.name);
+    case Bottleneck::Kind::standstill: return fmt::format("training pauses for {} of the time, for {}", share, found.name);
     case Bottleneck::Kind::data: break;
   }
   const std::string on = stage == profile.stages.end() ? "" : stage->on;
@@ -130,7 +131,8 @@ std::string advice(const Profile& profile) {
     return fmt::format("raise `threads` of [run], which is {}; the process has {} cores.", profile.data_threads, profile.cores);
   }
   return fmt::format(
-      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` after what is not random, or "
+      "give {} less to do: smaller images (pipeline-data pack --short-side), a stage `cache` after the stages that are not "
+      "random, or "
       "fewer and cheaper changes.",
       profile.bottleneck.name);
 }
@@ -215,8 +217,8 @@ std::string summary(const Profile& profile) {
   text += inside_text(profile) + outlier_text(profile);
   text += "\n";
   for (const Profile::Gain& gain : profile.gains) {
-    const std::string then = gain.then == "the same" ? "it would still be what the run waits for"
-                                                     : fmt::format("then the run waits for {}", gain.then);
+    const std::string then =
+        gain.then == "the same" ? "the run would still wait for it" : fmt::format("then the run waits for {}", gain.then);
     text += fmt::format("{} would give up to {} images/s ({}); {}.\n", capitalised(gain.change), rate_text(gain.rate),
                         change_text(profile.rate, gain.rate), then);
   }

@@ -13,8 +13,8 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "prepare/devices.h"
-#include "prepare/prepared_run.h"
 #include "rows.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "values.h"
 #include "what_if.h"
@@ -103,7 +103,7 @@ std::vector<Validation> train_to_accuracy(const ProfiledFile& what, const Regist
   prepared->open_graphs();
   run_once(*prepared);
   if (options.is_first() && watch->validations().empty()) {
-    fail(ErrorKind::usage, "--to-accuracy: '{}' counts no accuracy: its loss is not one of classes", what.file);
+    fail(ErrorKind::usage, "--to-accuracy: '{}' has no accuracy: its loss is not one of classes", what.file);
   }
   return watch->validations();
 }
@@ -300,7 +300,7 @@ std::vector<int> parse_replicas(std::string_view text) {
       fail(ErrorKind::usage, "--scaling = '{}': numbers of replicas must ascend", text);
     }
   }
-  if (replicas.empty()) fail(ErrorKind::usage, "--scaling: say for how many replicas, such as 1,2,4");
+  if (replicas.empty()) fail(ErrorKind::usage, "--scaling: name numbers of replicas, such as 1,2,4");
   return replicas;
 }
 

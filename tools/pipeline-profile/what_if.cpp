@@ -44,7 +44,7 @@ std::string full_key(const std::string& key, const RunFacts& facts) {
   }
   if (stages.size() == 1) return stages.front();
   const auto nearest = nearest_name(key, keys);
-  fail(ErrorKind::usage, "--what-if: there is no '{}' to change; {}", key,
+  fail(ErrorKind::usage, "--what-if: unknown key '{}'; {}", key,
        nearest ? fmt::format("did you mean '{}'?", *nearest) : fmt::format("there are {}", fmt::join(keys, ", ")));
 }
 
@@ -63,7 +63,7 @@ Change parse_change(std::string_view text, const RunFacts& facts) {
   if (change.key == "cores" && change.value > kMaxCores)
     fail(ErrorKind::usage, "{}: {} at most are simulated", what, kMaxCores);
   if (change.key == "image" && facts.image_side == 0) fail(ErrorKind::usage, "{}: the graph has no network", what);
-  if (change.key == "pack" && facts.source_pixels == 0) fail(ErrorKind::usage, "{}: the files are no JPEG or PNG images", what);
+  if (change.key == "pack" && facts.source_pixels == 0) fail(ErrorKind::usage, "{}: the files are not JPEG or PNG images", what);
   if ((change.key == "device" || change.key == "replicas") && facts.devices.replicas == 0) {
     fail(ErrorKind::usage, "{}: graph '{}' uses no device", what, facts.graph);
   }
@@ -213,7 +213,7 @@ Question parse_question(std::string_view text, const RunFacts& facts) {
   for (const std::string_view part : split_list(text)) {
     Change change = parse_change(part, facts);
     if (std::ranges::find(question.changes, change.key, &Change::key) != question.changes.end())
-      fail(ErrorKind::usage, "--what-if: {} is there twice in '{}'; --what-if may be given again", change.key, text);
+      fail(ErrorKind::usage, "--what-if: {} occurs twice in '{}'; --what-if may be given again", change.key, text);
     question.changes.push_back(std::move(change));
   }
   return question;
@@ -287,7 +287,7 @@ Predictor::Predictor(const Calibration& measured)
     rates.push_back(part.measured);
   }
   if (rates.size() < 2 || simulated_ <= 0) {
-    fail(ErrorKind::usage, "too few steps were measured to predict anything of them: give more --seconds");
+    fail(ErrorKind::usage, "too few steps were measured to predict anything from them: give more --seconds");
   }
   band_ = band_of_mean(rates);
 }
@@ -355,9 +355,10 @@ std::string what_if_text(const Calibration& measured, const std::vector<std::str
   for (const std::string& each : questions) {
     const Question question = parse_question(each, measured.facts);
     const Prediction found = predictor.predict(question);
-    text += fmt::format("{}: {:.0f} images/s, {}, between {:.0f} and {:.0f} nine times of ten; then bound by {}\n", question.text,
-                        found.images_per_second, percent(found.images_per_second / rate - 1, (found.high - found.low) / 2 / rate),
-                        found.low, found.high, found.bound_by);
+    text +=
+        fmt::format("{}: {:.0f} images/s, {}, between {:.0f} and {:.0f} nine times out of ten; then bound by {}\n", question.text,
+                    found.images_per_second, percent(found.images_per_second / rate - 1, (found.high - found.low) / 2 / rate),
+                    found.low, found.high, found.bound_by);
   }
   return suggests ? text + suggestions_text(measured.facts, predictor) : text;
 }

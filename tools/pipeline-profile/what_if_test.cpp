@@ -36,13 +36,13 @@ TEST(Question, CallsAStageByTheBeginningOfItsName) {
 
 TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
   EXPECT_EQ(mistake_of("threads=3,dec=2x,threads=1"),
-            "--what-if: threads is there twice in 'threads=3,dec=2x,threads=1'; --what-if may be given again");
-  EXPECT_EQ(mistake_of("thread=4"), "--what-if: there is no 'thread' to change; did you mean 'threads'?");
+            "--what-if: threads occurs twice in 'threads=3,dec=2x,threads=1'; --what-if may be given again");
+  EXPECT_EQ(mistake_of("thread=4"), "--what-if: unknown key 'thread'; did you mean 'threads'?");
   EXPECT_EQ(mistake_of("threads=2x"), "--what-if: threads = '2x': expected a whole number of at least 1");
   EXPECT_EQ(mistake_of("device=fast"), "--what-if: device = 'fast': expected how many times as fast it is, such as 2x or 0.5x");
   EXPECT_EQ(mistake_of("threads"), "--what-if: 'threads' has no value: write key=value");
   EXPECT_EQ(mistake_of("cores=5000"), "--what-if: cores: 4096 at most are simulated");
-  EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are no JPEG or PNG images");
+  EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are not JPEG or PNG images");
 }
 
 TEST(WhatIf, AsksForMoreTimeWhereTooFewStepsWereMeasured) {
@@ -52,7 +52,7 @@ TEST(WhatIf, AsksForMoreTimeWhereTooFewStepsWereMeasured) {
     Predictor{measured};
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "too few steps were measured to predict anything of them: give more --seconds");
+    EXPECT_STREQ(error.what(), "too few steps were measured to predict anything from them: give more --seconds");
   }
 }
 

@@ -31,7 +31,7 @@ struct Grid {
 };
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kMaxBeside = 4;  // with at most this many runs, values are side by side; otherwise each run has a row
+constexpr std::size_t kMaxColumns = 4;  // with at most this many runs, values are side by side; otherwise each run has a row
 constexpr std::size_t kMaxKeys = 12;   // in a page's table of metrics
 
 // `digits`: significant ones; 0: a whole number.
@@ -120,18 +120,18 @@ std::map<std::string, Cells> differing_keys(const std::vector<RunRecord>& runs) 
 // A row for each key; with many runs a row for each run, in order, since so many columns fit no screen.
 Grid differences_of(const std::vector<RunRecord>& runs) {
   const std::map<std::string, Cells> keys = differing_keys(runs);
-  const bool beside = runs.size() <= kMaxBeside;
-  Grid grid{{beside ? "key" : "run"}, {}};
+  const bool as_columns = runs.size() <= kMaxColumns;
+  Grid grid{{as_columns ? "key" : "run"}, {}};
   if (keys.empty()) return grid;
   for (const RunRecord& run : runs) {
-    if (beside) {
+    if (as_columns) {
       grid.headings.push_back(run.name);
     } else {
       grid.rows.push_back({run.name});
     }
   }
   for (const auto& [key, values] : keys) {
-    if (beside) {
+    if (as_columns) {
       grid.rows.push_back({key});
       grid.rows.back().insert(grid.rows.back().end(), values.begin(), values.end());
       continue;
@@ -175,7 +175,7 @@ void sort_runs(std::vector<RunRecord>& runs, const std::string& figure) {
   if (figure == "name") return std::ranges::stable_sort(runs, {}, &RunRecord::name), void();
   const std::string name = full_name(runs, figure);
   if (name.empty() && figure != "seconds" && figure != "step") {
-    fail(ErrorKind::usage, "--sort {}: no run has this figure; there are name, seconds, step, {}", figure,
+    fail(ErrorKind::usage, "--sort {}: no run has this metric; available: name, seconds, step, {}", figure,
          fmt::join(figure_names(runs), ", "));
   }
   const auto place = [&](const RunRecord& run) {
@@ -199,7 +199,7 @@ std::string differences_table(const std::vector<RunRecord>& runs) {
 std::string comparison_page(const std::vector<RunRecord>& runs) {
   Grid figures = figures_of(runs, ""), different = differences_of(runs);
   const std::size_t measured = figures.headings.size();
-  if (const auto keys = differing_keys(runs); runs.size() > kMaxBeside && keys.size() <= kMaxKeys) {
+  if (const auto keys = differing_keys(runs); runs.size() > kMaxColumns && keys.size() <= kMaxKeys) {
     add_keys(figures, keys);
     different.rows.clear();
   }

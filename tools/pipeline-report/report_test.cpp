@@ -61,7 +61,7 @@ TEST_F(Report, PutsTheBestFirst) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "--sort acuracy: no run has this figure; there are name, seconds, step, images_per_second, train.loss, "
+                 "--sort acuracy: no run has this metric; available: name, seconds, step, images_per_second, train.loss, "
                  "validate.accuracy, validate.loss");
   }
 }

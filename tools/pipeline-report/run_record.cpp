@@ -11,7 +11,7 @@
 #include "base/json.h"
 #include "config/document.h"
 #include "millrace/error.h"
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 
 namespace millrace {
 
@@ -121,7 +121,7 @@ Value pipeline_in(const fs::path& folder) {
 
 RunRecord read_run(const fs::path& folder) {
   std::ifstream file(folder / "metrics.jsonl");
-  if (!file) fail(ErrorKind::usage, "'{}' is no folder of a run: it has no metrics.jsonl", folder.string());
+  if (!file) fail(ErrorKind::usage, "'{}' is not a folder of a run: it has no metrics.jsonl", folder.string());
   RunRecord run;
   run.folder = folder;
   std::error_code ignored;
@@ -130,7 +130,7 @@ RunRecord read_run(const fs::path& folder) {
   run.state = "no end";
   run.pipeline = pipeline_in(folder);
   Reader reader(run);
-  const ToldSteps steps(folder / "metrics.jsonl");
+  const RecordedSteps steps(folder / "metrics.jsonl");
   std::size_t number = 0;
   for (std::string line; std::getline(file, line); ++number) {
     try {
@@ -174,7 +174,7 @@ std::vector<fs::path> run_folders(const std::vector<std::string>& named) {
   std::set<fs::path> known;  // a pattern such as runs/photos/* matches a run and `latest`, which links to it
   for (const std::string& name : named) {
     const std::vector<fs::path> found = runs_in(name, 2);
-    if (found.empty()) fail(ErrorKind::usage, "'{}' is no folder of a run, and holds none: there is no metrics.jsonl", name);
+    if (found.empty()) fail(ErrorKind::usage, "'{}' is not a folder of a run, and holds none: there is no metrics.jsonl", name);
     for (const fs::path& run : found) {
       if (known.insert(fs::canonical(run)).second) folders.push_back(run);
     }

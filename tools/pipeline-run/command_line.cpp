@@ -52,12 +52,12 @@ bool take_file_of_run(CommandLine& line) {
   if (folder.empty()) return false;
   if (!is_readable_file(fs::path(folder) / kPipeline)) {
     fail(ErrorKind::usage,
-         "{}: '{}' holds no {}, which the folder of a run has: name the pipeline's file too, or the folder of a run, such as "
+         "{}: '{}' has no {}, unlike the folder of a run: name the pipeline's file too, or the folder of a run, such as "
          "runs/NAME/latest",
          option, folder, kPipeline);
   }
   line.file = (fs::path(folder) / kPipeline).string();
-  line.says_file = option;
+  line.run_option = option;
   const bool is_named = !line.shorts.name.empty() || std::ranges::any_of(line.overrides, [](const std::string& each) {
     return each.starts_with("run.name=");
   });
@@ -82,7 +82,7 @@ struct Words {
   bool resume = false;
 };
 
-Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) {
+Arguments& add_run_options(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments.flag("--check", "check everything except image contents; print shapes and memory bounds, and stop", line.check)
       .repeated("--set", "KEY=VALUE", "set a key of the file: --set train.batch.size=64", line.overrides)
       .option("--epochs", "N", "--set run.epochs=N", line.shorts.epochs)
@@ -100,7 +100,7 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               line.options.weights)
       .option("--predict", "IMAGES",
               "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as in the "
-              "validation of --weights",
+              "validation of --weights; -: read paths from standard input, and answer each with a JSON line",
               words.predict)
       .option("--out", "FOLDER", "with --predict: folder for predictions (predictions)", line.out)
       .option("--labels", "WHAT",
@@ -115,7 +115,7 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "start at epoch E, or its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
 
-Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
+Arguments& add_fault_options(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .flag("--resume",
             "resume from the newest checkpoint of the given run folder or of the newest run, or from the given checkpoint "
@@ -140,7 +140,7 @@ bool is_address(std::string_view text) {
   return !port.empty() && port.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& words) {
+Arguments& add_trial_options(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
       .option("--overfit", "N",
               "train on N batches until the loss falls to a tenth, at most 200 steps; exit code 1 if it does not", line.overfit)
@@ -226,6 +226,12 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
     fail(ErrorKind::usage,
          "{} changes a key of FILE, and --predict makes its own: use --set, as --set predict.batch.size=10 does", option);
   }
+  const bool lines = std::ranges::find(line.predict, "-") != line.predict.end() || std::ranges::find(files, "-") != files.end();
+  if (lines && (!files.empty() || !line.out.empty() || !line.labels.empty() || line.strict || !line.overrides.empty() || line.check)) {
+    fail(ErrorKind::usage, "--predict - reads all paths from standard input, and writes lines: leave out other images, --out, --labels, "
+         "--strict, --set and --check");
+  }
+  if (lines && line.options.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
   if (whole && !line.tries()) return;
   fail(ErrorKind::usage,
        "--predict runs one graph in one process: leave out --graph, --from, --resume, --processes, --overfit and --find-rate");
@@ -253,7 +259,7 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
 // The options that a command which continues or explains the run must repeat: all that affect its results.
 std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
   std::vector<std::string> again = {program};
-  if (line.says_file.empty()) again.push_back(line.file);
+  if (line.run_option.empty()) again.push_back(line.file);
   const auto add = [&](const char* option, const std::string& value, const std::string& plain = {}) {
     if (value != plain) again.insert(again.end(), {option, value});
   };
@@ -308,10 +314,10 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   std::vector<std::string> files;
   Arguments arguments("pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
                       "Runs the pipeline that a TOML file describes.");
-  add_what_runs(arguments, line, words);
+  add_run_options(arguments, line, words);
   add_rank_options(arguments, line.ranks);
-  add_what_goes_wrong(arguments, line, words);
-  add_what_is_tried(arguments, line, words);
+  add_fault_options(arguments, line, words);
+  add_trial_options(arguments, line, words);
   arguments.exclude({"--explain-nan"}, {"--check", "--overfit", "--find-rate", "--predict"});
   if (!arguments.read(argc, argv, files)) return std::nullopt;
 

@@ -22,7 +22,7 @@ struct ShortOptions {
 struct CommandLine {
   RunOptions options;                  // as far as the command line sets them
   std::string file;                    // the pipeline; "": that of `predict`
-  std::string says_file;               // the option whose run provides it; "": it was named
+  std::string run_option;              // the option whose run provides it; "": it was named
   std::vector<std::string> overrides;  // overrides of the file, as for --set
   ShortOptions shorts;                 // more of them, once the file is read
   std::vector<std::string> predict;    // images; empty: no predictions

@@ -70,18 +70,18 @@ std::string FindRate::progress() const {
 
 std::string FindRate::failure_reason() const {
   if (curve_.falls_to_nothing()) {
-    return "the losses fell to 0, of batches that were never seen before: there is nothing left to learn. All labels may be the "
+    return "the losses fell to 0, even of new batches: nothing is left to learn. All labels may be the "
            "same (pipeline-data count)";
   }
   if (curve_.exploded()) {
     return fmt::format(
         "the loss exploded at a rate of {:.2e}, before it ever fell clearly below the first losses, {:.4g} +- {:.2g}: something "
-        "else than the rate may be too large, such as weight_decay",
+        "other than the rate may be too large, such as weight_decay",
         curve_.points().back().rate, curve_.level(), curve_.deviation());
   }
   return fmt::format(
       "the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; in larger batches they differ less, a "
-      "network may be frozen or take longer than {} steps, and --overfit 1 says whether it learns at all. Where it does, labels "
+      "network may be frozen or take longer than {} steps, and --overfit 1 shows whether it learns at all. If it does, labels "
       "may not belong to their images (pipeline-data show)",
       curve_.level(), curve_.deviation(), most_steps());
 }
@@ -112,7 +112,7 @@ std::string FindRate::text() const {
 
 std::string FindRate::write_files() const {
   if (picture_.empty() || curve_.points().empty()) return {};
-  if (curve_.lowest() == nullptr) return "no picture: no loss is a number\n";
+  if (curve_.lowest() == nullptr) return "no picture: no loss is finite\n";
   OutputFile file(picture_);
   file.write(rate_picture(curve_).png());
   file.commit();

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -36,11 +37,13 @@
 #include "millrace/util/text.h"
 #include "overfit.h"
 #include "predict.h"
+#include "predict_lines.h"
 #include "prediction_folder.h"
-#include "prepare/prepared_run.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
+#include "run/doctor/doctor.h"
 #include "run/explain.h"
+#include "run/prepare.h"
 #include "run/runner.h"
 #include "run_ranks.h"
 #include "screen_watch.h"
@@ -98,7 +101,7 @@ void choose_weights_of_run(CommandLine& line) {
                                   : "";
   if (!line.quiet) print_to_stderr("--weights: '{}'{}\n", file.string(), step);
   if (const std::uint64_t newest = newest_step(weights); !best && last && newest > *last) {
-    print_to_stderr("warning: '{}' is of step {}, and the run has a checkpoint of step {}; --resume {} resumes it to its end\n",
+    print_to_stderr("warning: '{}' is from step {}, and the run has a checkpoint of step {}; --resume {} completes it\n",
                     file.string(), *last, newest, weights);
   }
   weights = (without_link(weights) / file.filename()).string();  // recorded by the run
@@ -110,7 +113,7 @@ Value& table_of(const char* name, const Registry& registry, Pipeline& pipeline) 
   const auto found = std::ranges::find(all, name, &ObserverPlan::name);
   if (found != all.end()) return found->table;
   const ObserverType* const type = registry.observers().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "there is no observer '{}'{}", name, skipped_clause(registry, name));
+  if (type == nullptr) fail(ErrorKind::usage, "unknown observer '{}'{}", name, skipped_clause(registry, name));
   const auto place = std::ranges::lower_bound(all, std::string_view(name), {}, &ObserverPlan::name);
   return all.insert(place, {.name = name, .type = type, .table = Value()})->table;
 }
@@ -174,7 +177,7 @@ const StagePlan& only_stage(const GraphPlan& graph, const char* option, const ch
 }
 
 // The equivalent values for --set: of [run], and of the only stage of `graph` that makes batches or has a learning rate. Throws
-// Error(usage) for an invalid value, and if there is no such stage or more than one.
+// Error(usage) for an invalid value, and unless there is one such stage.
 std::vector<std::string> overrides_of(const ShortOptions& options, const GraphPlan& graph) {
   std::vector<std::string> overrides;
   if (!options.epochs.empty()) {
@@ -274,10 +277,10 @@ int conclude(const CommandLine& line, const Trial& trial, const Ended& result) {
 void check_run(const CommandLine& line, const Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
                bool speaks) {
   const std::unique_ptr<PreparedRun> prepared = prepare(pipeline, registry, line.options);
-  telling_others(*prepared, [&] {
+  leave_on_error(*prepared, [&] {
     if (trial) trial->check(*prepared);
     prepared->open_graphs();
-    warn_of_memory(*prepared);
+    examine(*prepared, Known::graphs);
     gather_warnings(*prepared);
     const std::string report = check_report(*prepared);
     if (speaks) line.json ? print_to_stderr("{}", report) : fmt::print("{}", terminal_text(report));
@@ -459,9 +462,13 @@ int run(CommandLine& line) {
   std::shared_ptr<Trial> trial;
   Pipeline pipeline;
   try {
-    if (!line.says_file.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.says_file, line.file);
+    if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
+    if (line.predict == std::vector<std::string>{"-"}) {
+      predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+      return 0;
+    }
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);

@@ -94,14 +94,14 @@ std::string Overfit::failure_reason() const {
   if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
   std::string text;
   if (course_.hardly_moved()) {
-    text = fmt::format("The loss hardly moved: the learning rate ({:g}) is too small, or what matters is frozen", rate_);
+    text = fmt::format("The loss hardly moved: the learning rate ({:g}) is too small, or important layers are frozen", rate_);
   }
   if (course_.guesses()) {
     text += fmt::format("{}{:.4g} is the loss of guessing: weight decay, dropout or images that are all alike may keep it there",
                         text.empty() ? "" : ". ", *course_.guess());
   }
   if (!text.empty()) return text;
-  return "Look at the labels (pipeline-data show), the loss and the learning rate, at dropout, weight decay and frozen layers";
+  return "Check the labels (pipeline-data show), the loss and the learning rate, dropout, weight decay and frozen layers";
 }
 
 std::string Overfit::text() const { return (succeeded() ? "passed: " : "failed: ") + verdict(); }

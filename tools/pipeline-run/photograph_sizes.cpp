@@ -10,7 +10,6 @@
 
 #include "millrace/error.h"
 #include "millrace/storage.h"
-#include "network/load.h"
 #include "stages/data_line.h"
 
 namespace millrace {
@@ -61,24 +60,13 @@ std::string size_text(std::int64_t height, std::int64_t width) { return fmt::for
 
 class SizeCheck {
  public:
-  SizeCheck(const InferenceRecipe& recipe, const Registry& registry)
-      : recipe_(recipe), registry_(registry), validated_(build(recipe.document, recipe.network)) {}
+  SizeCheck(const InferenceRecipe& recipe, const Registry& registry) : recipe_(recipe), registry_(registry) {}
 
   // Why the size is impossible; empty if it is possible.
   std::optional<std::string> problem(std::int64_t height, std::int64_t width) {
     const ImageShape shape{static_cast<int>(height), static_cast<int>(width), static_cast<int>(number("channels"))};
-    const SizedNetwork sized = at_size(recipe_, shape);
     std::string why;
-    const auto network = build(sized.document, sized.variables, &why);
-    if (!network) return why;
-    const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
-    if (validated_ && !std::ranges::equal(network->parameters, validated_->parameters, same))
-      return fmt::format("its layers have weights for {} alone", size_text(number("height"), number("width")));
-    const Value* const scale = recipe_.target.find("scale");
-    const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
-    const Shape& output = network->output();
-    if (output.rank() == 3 && output[1] == times * height && output[2] == times * width) return std::nullopt;
-    return fmt::format("its output would be {}, and should be {}", to_string(output), size_text(times * height, times * width));
+    return network_for_size(recipe_, shape, registry_, why) ? std::nullopt : std::optional(why);
   }
 
   // Describes the nearest smaller possible size; each side on its own, with the other from validation.
@@ -102,18 +90,8 @@ class SizeCheck {
     return value != nullptr && value->kind() == Value::Kind::integer ? value->integer() : 0;
   }
 
-  std::shared_ptr<const Network> build(const Value& document, const Value& variables, std::string* why = nullptr) const {
-    Diagnostics errors;
-    auto network = build_network(document, "network.toml", variables, registry_, errors);
-    if (errors.empty()) return network;
-    const std::string text = errors.text();
-    if (why != nullptr) *why = text.substr(0, text.find('\n'));
-    return nullptr;
-  }
-
   const InferenceRecipe& recipe_;
   const Registry& registry_;
-  const std::shared_ptr<const Network> validated_;
 };
 
 }  // namespace
@@ -146,8 +124,9 @@ void check_size(const InferenceRecipe& recipe, const SizeGroup& images, const Re
   SizeCheck check(recipe, registry);
   const auto problem = check.problem(images.shape.height, images.shape.width);
   if (!problem) return;
-  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Cut or resize such images", images.first,
-       size_text(images.shape.height, images.shape.width), *problem, check.advice(images.shape.height, images.shape.width));
+  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Crop or resize such images",
+       images.first, size_text(images.shape.height, images.shape.width), *problem,
+       check.advice(images.shape.height, images.shape.width));
 }
 
 }  // namespace millrace

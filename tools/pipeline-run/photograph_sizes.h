@@ -7,8 +7,7 @@
 
 #include "config/plan.h"
 #include "millrace/plugin.h"
-#include "recipe/inference_recipe.h"
-#include "recipe/sized_network.h"
+#include "predict/model.h"
 
 namespace millrace {
 

@@ -79,8 +79,8 @@ bool has_shards(const std::string& folder) {
   const std::string image = first_of<fs::recursive_directory_iterator>(folder, usual_images());
   if (image.empty()) return true;
   fail(ErrorKind::usage,
-       "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder that "
-       "has images alone",
+       "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder with "
+       "only images",
        folder, image, shard);
 }
 
@@ -112,7 +112,7 @@ std::string name_of_class(const InferenceRecipe& recipe, std::size_t number) {
 const Array& values_of_classes(const InferenceRecipe& recipe) {
   const Value* const ids = recipe.target.find("ids");
   if (ids == nullptr || ids->kind() != Value::Kind::array) {
-    fail(ErrorKind::usage, "--labels: the weights do not say which values of label images are which class");
+    fail(ErrorKind::usage, "--labels: the weights do not record the classes of label image values");
   }
   return ids->array();
 }
@@ -166,11 +166,11 @@ void check_labels(const std::string& type, const std::string& labels, const Infe
   const bool of_pixels = recipe.output == "map", of_images = restores(recipe);
   if (recipe.output == "numbers" && (type != "read_list" || labels != "column")) {
     fail(ErrorKind::usage,
-         "--labels: the numbers of images stand in the columns of a list (.csv, .tsv, .jsonl): --predict LIST --labels column");
+         "--labels: the numbers of images are columns of a list (.csv, .tsv, .jsonl): --predict LIST --labels column");
   }
   if (recipe.output == "image" && !of_images) {
     fail(ErrorKind::usage,
-         "--labels: the network makes pictures of no targets; a graph of the run's own file, with metrics, compares them");
+         "--labels: the network's pictures have no targets; a graph of the run's own file, with metrics, compares them");
   }
   if (of_pixels && type == "read_list") {
     fail(ErrorKind::usage,
@@ -186,13 +186,13 @@ void check_labels(const std::string& type, const std::string& labels, const Infe
     if (type == "read_tar" && labels == "shards") return;
     if (type == "read_folder" && (labels.find("://") != std::string::npos || fs::is_directory(labels, ignored))) return;
     if (type == "read_folder") {
-      fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of {}", labels,
-           of_pixels ? "label images" : "what is to be made of the images");
+      fail(ErrorKind::usage, "--labels: '{}' is not a folder: name the folder of {}", labels,
+           of_pixels ? "label images" : "the target images");
     }
   }
   const std::string fits = type == "read_folder" ? "path" : type == "read_list" ? "column" : "shards";
   if (labels != fits) {
-    fail(ErrorKind::usage, "--labels: expected {}, as {} tells labels of images, found '{}'", fits, type, labels);
+    fail(ErrorKind::usage, "--labels: expected {}, since {} provides the labels, found '{}'", fits, type, labels);
   }
 }
 
@@ -240,7 +240,7 @@ Sink sink_of(const InferenceRecipe& recipe, const std::string& weights) {
   if (recipe.output == "map") return {"write_masks", "folder", "masks"};
   if (recipe.output == "image") return {"write_images", "folder", "images"};
   if (recipe.output == "numbers") return {"write_features", "file", "features.safetensors"};
-  fail(ErrorKind::usage, "--predict: '{}' does not say what the network's result means: its output is \"{}\"", weights,
+  fail(ErrorKind::usage, "--predict: '{}' does not record the meaning of the network's result: its output is \"{}\"", weights,
        recipe.output);
 }
 
@@ -272,23 +272,15 @@ InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::
     const std::string mistake = mistake_in_recipe(*recipe, registry, measures);
     if (mistake.empty()) return *std::move(recipe);
     fail(ErrorKind::data,
-         "--predict: '{}' says how images are prepared for it, and that cannot be done: {}. Nothing was run. Write a pipeline "
+         "--predict: images cannot be prepared as '{}' requires: {}. Nothing was run. Write a pipeline "
          "with a graph that makes predictions, and run it with --weights",
          weights, mistake);
   }
   fail(ErrorKind::usage,
-       "--predict: '{}' does not say how images are prepared for it. It is not from Millrace, or from an older version, or its "
+       "--predict: '{}' does not record how images are prepared. It is not from Millrace, or from an older version, or its "
        "run had no validation and random decoding. Write a pipeline with a graph that makes predictions, and run it with "
        "--weights",
        weights);
-}
-
-// True if the loss takes numbers from 0 to 1, like binary_cross_entropy: they state whether an image has a label.
-bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {
-  const Value* const named = recipe.measure.kind() == Value::Kind::text ? &recipe.measure : recipe.measure.find("type");
-  const bool is_text = named != nullptr && named->kind() == Value::Kind::text;
-  const LossType* const loss = is_text ? registry.losses().find(named->text()) : nullptr;
-  return loss != nullptr && loss->info->numbers.has_value();
 }
 
 // The stage that compares the network's result with the truth.
@@ -327,8 +319,8 @@ class Prediction {
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list_of(part_.group->urls));
     const std::string head =
-        fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, recipe_.graph,
-                    restores(recipe_) ? ",\n# without what made an image of its target" : "");
+        fmt::format("{} It prepares images as [{}] of the run that wrote the weights{}.\n\n", kMadeByPredict, recipe_.graph,
+                    restores(recipe_) ? ",\n# without the stages that made an image of its target" : "");
     files.write(file, head + to_toml(pipeline(*network)));
     return file.string();
   }
@@ -400,7 +392,7 @@ class Prediction {
   void add_figures(const Network& network, Array& flow, Value& tables) const {
     if (recipe_.measure.kind() == Value::Kind::table && recipe_.measure.table().empty()) {
       fail(ErrorKind::usage,
-           "--labels: '{}' does not say with which loss its run was validated: an older Millrace wrote it. Run a graph of the "
+           "--labels: '{}' does not record the validation loss of its run: an older Millrace wrote it. Run a graph of the "
            "run's own file with --weights",
            request_.weights);
     }
@@ -410,8 +402,8 @@ class Prediction {
     table.set("loss", escaped(recipe_.measure));
     tables.set(forward, std::move(table));
     const std::string sink = comparison_of(recipe_, registry_);
-    const Value* const said = recipe_.sinks.find(sink);
-    Value evaluation = said != nullptr ? escaped(*said) : Value();
+    const Value* const given = recipe_.sinks.find(sink);
+    Value evaluation = given != nullptr ? escaped(*given) : Value();
     if (const Value* const names = names_of(network); names != nullptr && recipe_.output == "numbers") {
       evaluation.set("columns", escaped(*names));
     }
@@ -432,8 +424,8 @@ class Prediction {
   }
 
   Value sink_table(const Sink& sink, const Network& network) const {
-    const Value* said = recipe_.sinks.find(sink.type);
-    Value table = said != nullptr && said->kind() == Value::Kind::table ? escaped(*said) : Value();
+    const Value* given = recipe_.sinks.find(sink.type);
+    Value table = given != nullptr && given->kind() == Value::Kind::table ? escaped(*given) : Value();
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
     if (sink.type == "write_features") {
@@ -495,7 +487,7 @@ void refuse_equal_names(const std::vector<SizeGroup>& groups) {
     for (const std::string& url : group.urls) {
       if (stems.insert(fs::path(url).replace_extension().string()).second) continue;
       fail(ErrorKind::usage,
-           "--predict: '{}' and another image differ in their extensions alone, and so would their pictures: "
+           "--predict: '{}' and another image differ only in their extensions, so their pictures would have the same name: "
            "rename one of them",
            url);
     }
@@ -528,8 +520,8 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Predic
 // The list columns with the numbers.
 void require_names_of_numbers(const PredictRequest& request, const InferenceRecipe& recipe) {
   constexpr std::string_view kKey = "predict.read.numbers=";
-  const bool are_said = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });
-  if (request.labels.empty() || recipe.output != "numbers" || are_said || names_of_numbers(recipe) != nullptr) return;
+  const bool are_given = std::ranges::any_of(request.overrides, [&](const auto& each) { return each.starts_with(kKey); });
+  if (request.labels.empty() || recipe.output != "numbers" || are_given || names_of_numbers(recipe) != nullptr) return;
   fail(ErrorKind::usage,
        "--labels: '{}' does not name the columns of its numbers: name them, as --set 'predict.read.numbers=[\"age\"]' does",
        request.weights);
@@ -545,12 +537,12 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   for (const std::string& path : paths) {
     if (is_utf8(path)) continue;
     fail(ErrorKind::usage,
-         "--predict: '{}' is no UTF-8, and the pipeline that is made of it holds nothing else: rename it, or name a "
+         "--predict: '{}' is not UTF-8, as the generated pipeline must be: rename it, or name a "
          "link to it",
          line_text(path));
   }
   if (!request.labels.empty() && std::ranges::any_of(named, is_image_file)) {
-    fail(ErrorKind::usage, "--labels: name the folder or the list of the images, and no single files");
+    fail(ErrorKind::usage, "--labels: name the folder or the list of the images, not single files");
   }
   std::vector<std::string> read = named;
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));

@@ -52,10 +52,10 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
   for (const std::string& name : missing) {
     if (&name - missing.data() == kMaxNamed) break;
     const bool is_pattern = name.find_first_of("*?[{") != std::string::npos;
-    text += "\n  " + (is_pattern ? fmt::format("no file fits '{}'", line_text(name)) : no_such_file(name));
+    text += "\n  " + (is_pattern ? fmt::format("no file matches '{}'", line_text(name)) : no_such_file(name));
   }
   if (missing.size() > kMaxNamed) text += fmt::format("\n  and {} more", missing.size() - kMaxNamed);
-  fail(ErrorKind::usage, "--predict: {} of {} names lead nowhere, and nothing was predicted:{}", missing.size(), names, text);
+  fail(ErrorKind::usage, "--predict: {} of {} names match no file, and nothing was predicted:{}", missing.size(), names, text);
 }
 
 // The folder that contains the images: the folder itself, or a file's.

@@ -80,8 +80,8 @@ void check_apart(const std::string& folder, const std::string& read) {
   const fs::path out = fs::absolute(folder), list = read;
   if (fs::is_directory(list, ignored) && lies_in(out, list)) {
     fail(ErrorKind::usage,
-         "--out: '{}' lies in '{}', whose images are read, and pictures of predictions would be read among them: name a folder "
-         "beside it",
+         "--out: '{}' is in '{}', whose images are read, and pictures of predictions would be read among them: name a folder "
+         "next to it",
          folder, read);
   }
   const auto holds = [&](const char* pictures) { return lies_in(list, out / pictures); };

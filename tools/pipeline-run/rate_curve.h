@@ -19,7 +19,7 @@ struct RatePoint {
 // A running average, which range tests often use, shifts each loss to a rate several times as large, because it remembers earlier
 // steps. Proposing a tenth of the rate at its lowest point compensates for that, by the same factor for every network.
 //
-// The first losses are at rates too small to learn anything, and differ only by their batches. There is no proposal unless the
+// The first losses are at rates too small to learn anything, and differ only by their batches. Nothing is proposed unless the
 // lowest smoothed loss is below them by more than that, or by a little if larger rates then make the loss clearly worse.
 class RateCurve {
  public:

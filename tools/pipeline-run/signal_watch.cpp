@@ -79,7 +79,7 @@ void SignalWatch::watch() {
       same = signal;
       sigdelset(&set, same);
     } else if (signal_ != 0 && Clock::now() >= next) {
-      print_to_stderr("still waiting for {}; once more to stop at once\n", activity_.text());
+      print_to_stderr("still waiting for {}; another signal stops at once\n", activity_.text());
       next += kPeriod;
     }
   }

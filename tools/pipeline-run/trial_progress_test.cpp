@@ -37,11 +37,11 @@ TEST(TrialProgress, TakesItsLineOffATerminal) {
 TEST(ScreenWatch, PrintsWarningsOnceTheScreenHasFailed) {
   EXPECT_EQ(said([] {
               ScreenWatch watch;
-              for (const char* text : {"early", "observer 'top' failed, and is told nothing more: no room", "late"}) {
+              for (const char* text : {"early", "observer 'top' failed, and receives no further events: no room", "late"}) {
                 watch.warning({text});
               }
             }),
-            "warning: observer 'top' failed, and is told nothing more: no room\nwarning: late\n");
+            "warning: observer 'top' failed, and receives no further events: no room\nwarning: late\n");
 }
 
 TEST(TrialProgress, IsDueNowAndThen) {

@@ -45,7 +45,7 @@ struct RunStart {
   std::size_t replicas = 0;
   // True if the run resumes from a checkpoint. Records in `folder` about steps after checkpoint_step are superseded. first_step -
   // 1 is the checkpoint's step in today's steps, which differs from checkpoint_step if the batch size has changed
-  // (util/retold.h).
+  // (util/earlier_events.h).
   bool resumed = false;
   std::uint64_t checkpoint_step = 0;
   std::filesystem::path checkpoint;  // the run resumes from this; empty: a new run

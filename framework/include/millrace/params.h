@@ -59,13 +59,13 @@ class ParamRef {
   // A list of numbers may also be written as a table, { cat = 5 }, which is replaced by numbers before it is read.
   ParamRef& by_name();
   // For a text with choices: the message for a wrong text that contains `word`, in any case, instead of the nearest choice.
-  ParamRef& hint(std::string_view word, std::string_view says);
+  ParamRef& hint(std::string_view word, std::string_view text);
   ParamRef& required();
   // The parameter has an effect only if `key` is written, or has one of these values. Further calls add alternatives.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
-  // Keys of a table with the same `says` exclude each other: two in one file are an error; one from --set, or from a file that
+  // Keys of a table with the same `purpose` exclude each other: two in one file are an error; one from --set, or from a file that
   // extends another, replaces the other.
-  ParamRef& alternative(std::string_view says);
+  ParamRef& alternative(std::string_view purpose);
   // A list may also be written as one text or number. A table may also be written as its first member alone: `learning_rate =
   // 0.1` means `learning_rate = { initial = 0.1 }`.
   ParamRef& or_one();

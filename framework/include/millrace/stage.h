@@ -62,7 +62,7 @@ struct StageSite {
   const Network* network = nullptr;    // null in pipelines without a network
   ImageShape window;                   // the network's input; larger images are cropped to their centre
   bool predicts = false;               // true if a stage of this graph takes predictions: each sample must come once
-  bool is_beside_training = false;     // true while another graph trains: write failures here must not stop training
+  bool is_during_training = false;     // true while another graph trains: write failures here must not stop training
   std::vector<bool> taken = {};        // by output port of this stage: whether a stage receives its packets; see sends()
   Group* group = nullptr;              // the processes of this run; null if this is the only one
   RunServices* run = nullptr;          // never null while a pipeline runs

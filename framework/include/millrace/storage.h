@@ -53,7 +53,7 @@ class Storage {
 
   // The kind of object at the URL, without waiting for a network; `unknown` if that takes a request. Throws ErrorKind::data with
   // the nearest name if nothing is there. Constructors call it.
-  virtual Kind look(const std::string&) { return Kind::unknown; }
+  virtual Kind kind(const std::string&) { return Kind::unknown; }
 
   // Calls `found` on the caller's thread for each object below the folder `url`, at any depth, in bytewise order of names.
   // Includes empty folders, with a '/' at the end, and broken links. Leaves out names with a part that begins with '.', and in
@@ -87,7 +87,7 @@ class Storage {
 // The storage for the URL's scheme. Throws Error(usage), with the nearest scheme, if no plugin provides it.
 Storage& storage_of(const Registry& registry, std::string_view url);
 
-// Whether this error of a Storage says that there is no such object or file, for files that need not be there. A bucket that
+// Whether this error of a Storage means a missing object or file, for files that are optional. A bucket that
 // refuses (HTTP 403) does not say so; a web server that refuses may have nothing to hide.
 bool means_absent(const Error& error, std::string_view url);
 

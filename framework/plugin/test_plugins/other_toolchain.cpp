@@ -5,6 +5,6 @@
 
 extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;
 const millrace::PluginDescriptor millrace_plugin = {
-    millrace::kPluginMagic, millrace::kAbiVersion, "another-compiler", "other_toolchain", "1.0", "", [](millrace::Registry&) {
+    millrace::kPluginMagic, millrace::kAbi, "another-compiler", "other_toolchain", "1.0", "", [](millrace::Registry&) {
       std::abort();
     }};

@@ -9,7 +9,7 @@
 #include "device_info.h"
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
-#include "planner.h"
+#include "map_spec.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {
@@ -60,8 +60,8 @@ class HostStream final : public Stream {
 
 }  // namespace
 
-CpuDevice::CpuDevice(DeviceInfo info, DeviceOptions options, std::shared_ptr<Verdicts> verdicts)
-    : info_(std::move(info)), options_(std::move(options)), verdicts_(std::move(verdicts)) {}
+CpuDevice::CpuDevice(DeviceInfo info, DeviceOptions options, std::shared_ptr<EngineChoices> choices)
+    : info_(std::move(info)), options_(std::move(options)), choices_(std::move(choices)) {}
 
 std::unique_ptr<Stream> CpuDevice::make_stream(const std::string& name) { return std::make_unique<HostStream>(name); }
 
@@ -80,7 +80,7 @@ std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const Compil
          "(--set run.precision=auto): results then differ in rounding",
          info_.name);
   }
-  return make_replica(network, options, options_, PrimitiveChecks(verdicts_, options_.warn));
+  return make_replica(network, options, options_, PrimitiveChecks(choices_, options_.warn));
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {
@@ -96,10 +96,10 @@ std::string CpuBackend::unavailable_reason() {
 std::unique_ptr<Device> CpuBackend::open(int index, const DeviceOptions& options) {
   if (index != 0) fail(ErrorKind::usage, "backend 'cpu' has one device, number 0, not {}; two replicas are 'cpu*2'", index);
   if (const std::string reason = unavailable_reason(); !reason.empty()) fail(ErrorKind::device, "backend 'cpu': {}", reason);
-  if (!verdicts_) verdicts_ = std::make_shared<Verdicts>(verdict_file(verdicts_depend_on()));
+  if (!choices_) choices_ = std::make_shared<EngineChoices>(engine_choices_file(describe_processor().name, kernel_versions()));
   DeviceInfo info = describe_processor();
   info.versions.emplace_back("threads of a replica", std::to_string(threads_for(options.cores)));
-  return std::make_unique<CpuDevice>(std::move(info), options, verdicts_);
+  return std::make_unique<CpuDevice>(std::move(info), options, choices_);
 }
 
 }  // namespace millrace::cpu

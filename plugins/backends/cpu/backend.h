@@ -5,14 +5,14 @@
 #pragma once
 
 #include "millrace/backend/backend.h"
-#include "millrace/backend/verdicts.h"
+#include "millrace/backend/engine_choices.h"
 #include "primitive_checks.h"
 
 namespace millrace::cpu {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(DeviceInfo info, DeviceOptions options, std::shared_ptr<Verdicts> verdicts);
+  CpuDevice(DeviceInfo info, DeviceOptions options, std::shared_ptr<EngineChoices> choices);
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;
@@ -22,7 +22,7 @@ class CpuDevice final : public Device {
  private:
   DeviceInfo info_;
   DeviceOptions options_;
-  std::shared_ptr<Verdicts> verdicts_;
+  std::shared_ptr<EngineChoices> choices_;
 };
 
 std::unique_ptr<Replica> make_replica(const Network& network, const CompileOptions& options, const DeviceOptions& device,
@@ -36,7 +36,7 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
  private:
-  std::shared_ptr<Verdicts> verdicts_;  // shared by all its devices
+  std::shared_ptr<EngineChoices> choices_;  // shared by all its devices
 };
 
 }  // namespace millrace::cpu

@@ -158,8 +158,11 @@ void make_team(const std::vector<int>& cores, const std::function<void(std::stri
   {
     cpu_set_t set;
     CPU_ZERO(&set);
-    CPU_SET(cores[static_cast<std::size_t>(omp_get_thread_num())], &set);
-    sched_setaffinity(0, sizeof(set), &set);  // a missing processor leaves the thread where it is
+    const int core = cores[static_cast<std::size_t>(omp_get_thread_num())];
+    if (core >= 0) {  // else the thread may run anywhere
+      CPU_SET(core, &set);
+      sched_setaffinity(0, sizeof(set), &set);  // a missing processor leaves the thread where it is
+    }
   }
 }
 

@@ -72,15 +72,14 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   }
 }
 
-Executable::Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
-                       std::optional<LayerPort> by)
+Executable::Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training)
     : compile_context_(compile_context),
       samples_(samples),
-      plan_(compile_context.network, nodes, training, compile_context.type(), compile_context.options.request, by),
-      by_(by) {
+      plan_(compile_context.network, nodes, training || compile_context.by, compile_context.type(),
+            compile_context.options.request, compile_context.by) {
   const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
   plan_input(nodes);
-  plan_.plan_forward(make, compile_context_.options.recompute && !by_);
+  plan_.plan_forward(make, compile_context_.options.recompute && !compile_context_.by);
   input_desc_ = compile_context_.input_desc;
   plan_.plan_outputs([this](LayerPort value) {
     const MapSpec& output = plan_.planner().value(value).spec;
@@ -113,7 +112,7 @@ void Executable::bind(std::byte* arena) {
   input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), compile_context_.type());
   kept_maps_.clear();
   for (const LayerPort value : plan_.kept()) kept_maps_.push_back(map_of(planner, binding, value));
-  if (by_) gradient_ = gradient_of(planner, binding, *by_);
+  if (compile_context_.by) gradient_ = gradient_of(planner, binding, *compile_context_.by);
 }
 
 void Executable::forward(const Pass& pass) {

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,10 +24,10 @@ std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs =
 
 class Executable {
  public:
-  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for errors of oneDNN. `by`: for inference with
-  // a backward that ends with the gradient by this value. REQUIRES with it: training, and a network without trained parameters.
-  Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training,
-             std::optional<LayerPort> by = {});
+  using CompileContext = cpu::CompileContext;
+
+  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for errors of oneDNN.
+  Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
   std::size_t arena_bytes() const { return plan_.placement().bytes; }
   const ExecutablePlan<Operation>& plan() const { return plan_; }
@@ -49,7 +48,7 @@ class Executable {
   // `done(node)`: the gradients of this node's parameters are complete. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
-  const Map& gradient() const { return gradient_; }  // by `by`, from the last backward
+  const Map& gradient() const { return gradient_; }  // by CompileContext::by, from the last backward
 
   std::vector<LayerTime> layer_times() const;
 
@@ -66,7 +65,6 @@ class Executable {
   InputPlane input_;
 
   std::vector<Map> kept_maps_;  // parallel to the plan's kept()
-  const std::optional<LayerPort> by_;
   Map gradient_ = {};
 
   std::vector<Cost> costs_;

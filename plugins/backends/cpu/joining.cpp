@@ -1,8 +1,8 @@
 // Operations with several inputs or outputs: addition that was not fused into batch normalisation, concatenation of channels, and
 // split.
 #include "kernels/rearrange.h"
-#include "millrace/backend/joining_operation.h"
-#include "simple_operations.h"
+#include "millrace/backend/map_operations.h"
+#include "operation.h"
 
 namespace millrace::cpu {
 namespace {
@@ -73,13 +73,9 @@ class Split final : public SplitOperation<Operation> {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_split(CompileContext& compile_context, const Node& node) {
-  return std::make_unique<Split>(compile_context, node);
-}
-std::unique_ptr<Operation> make_addition(CompileContext& compile_context, const Node& node) {
-  return std::make_unique<Addition>(compile_context, node);
-}
-std::unique_ptr<Operation> make_concatenation(CompileContext& compile_context, const Node& node) {
+std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node) {
+  if (node.kind == Node::Kind::add) return std::make_unique<Addition>(compile_context, node);
+  if (node.kind == Node::Kind::split) return std::make_unique<Split>(compile_context, node);
   return std::make_unique<Concatenation>(compile_context, node);
 }
 

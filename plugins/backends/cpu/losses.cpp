@@ -54,13 +54,7 @@ void LossInputs::append_to(LossTensors& tensors) const {
   tensors.labels = labels_.data();
   tensors.second_labels = second_labels_.data();
   tensors.shares = shares_.data();
-  if (targets_.empty()) return;
-  TensorView& target = tensors.target;
-  target.data = const_cast<float*>(targets_.data());  // only read
-  target.stride_n = pixels_ * channels_;
-  target.stride_pixel = channels_;
-  target.padded = channels_;
-  target.by_channel = !classes_;
+  if (!targets_.empty()) tensors.target = target_view(targets_.data(), pixels_, channels_, classes_);
 }
 
 std::size_t LossInputs::bytes(const Network& network, std::span<const LossAt> losses, std::uint32_t samples) {
@@ -73,19 +67,8 @@ std::size_t LossInputs::bytes(const Network& network, std::span<const LossAt> lo
   return samples * (4 + target) * sizeof(float);
 }
 
-const LossPlan& Losses::plan_of(const LossAt& loss) {
-  const LayerPort at = loss.output.value_or(network_.result());
-  const std::pair key(loss.loss, at);
-  const auto found = plans_.find(key);
-  return found != plans_.end() ? found->second : plans_.emplace(key, LossPlan(loss.loss, network_.shape_of(at))).first->second;
-}
-
-void Losses::plan(std::span<const LossAt> losses, std::int64_t samples) {
-  for (const LossAt& loss : losses) bytes_ = std::max(bytes_, plan_of(loss).workspace(samples));
-}
-
 StepSums Losses::run(const LossAt& loss, const At& at, const LossInputs& inputs, std::int64_t samples, double divisor) {
-  const LossPlan& plan = plan_of(loss);
+  const LossPlan& plan = plans_.of(loss);
   StepSums result{std::vector<double>(plan.sums(), 0.0)};
   if (samples == 0) return result;
   if (const std::size_t needed = plan.workspace(samples); needed > workspace_.bytes()) workspace_ = MemoryRegion(needed);

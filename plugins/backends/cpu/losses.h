@@ -1,10 +1,7 @@
 // A replica's losses, and their inputs from a batch.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "kernels/ingest.h"
@@ -35,10 +32,10 @@ class LossInputs {
 // Threading: the replica's thread.
 class Losses {
  public:
-  explicit Losses(const Network& network) : network_(network) {}  // `network` must outlive it
+  explicit Losses(const Network& network) : plans_(network) {}  // `network` must outlive it
 
   // Allocates, so that run() takes no memory for these losses over at most this many samples.
-  void plan(std::span<const LossAt> losses, std::int64_t samples);
+  void plan(std::span<const LossAt> losses, std::int64_t samples) { bytes_ = plans_.workspace(losses, samples); }
   std::size_t bytes() const { return bytes_; }
   void start() { workspace_ = MemoryRegion(bytes_); }
 
@@ -51,10 +48,7 @@ class Losses {
   StepSums run(const LossAt& loss, const At& at, const LossInputs& inputs, std::int64_t samples, double divisor);
 
  private:
-  const LossPlan& plan_of(const LossAt& loss);
-
-  const Network& network_;
-  std::map<std::pair<std::shared_ptr<const Loss>, LayerPort>, LossPlan> plans_;
+  LossPlans plans_;
   std::size_t bytes_ = 0;
   MemoryRegion workspace_;
 };

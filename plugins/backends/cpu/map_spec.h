@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/map.h"
+#include "millrace/backend/memory_planner.h"
 #include "millrace/backend/network.h"
 #include "millrace/kernels/portable_element.h"
 
@@ -34,5 +35,11 @@ TensorView view_of(const Map& map);
 inline TensorView view_of(const MapSpec& spec, void* data) { return view_of(spec.map(data)); }
 
 dnnl::memory::data_type to_dnnl(DataType type);
+
+using Planner = MemoryPlanner<MapSpec>;
+using Value = Planner::Value;
+
+inline constexpr std::size_t kAlignment = 64;  // a cache line, and the widest vector register
+constexpr std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
 
 }  // namespace millrace::cpu

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace millrace::cpu {
@@ -29,5 +30,12 @@ class MemoryRegion {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+// Works on such memory at once, as the Queue of backend/store_plan.h.
+struct HostQueue {
+  static void zero(void* to, std::size_t bytes) { std::memset(to, 0, bytes); }
+  static void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+};
+inline constexpr HostQueue host_queue;
 
 }  // namespace millrace::cpu

@@ -4,7 +4,7 @@
 // which the next layer keeps anyway.
 #include <algorithm>
 
-#include "simple_operations.h"
+#include "operation.h"
 
 namespace millrace::cpu {
 namespace {

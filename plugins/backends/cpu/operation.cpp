@@ -1,6 +1,5 @@
 #include "operation.h"
 
-#include "simple_operations.h"
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -30,15 +29,15 @@ std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const
     case Node::Kind::conv: return make_convolution(compile_context, node);
     case Node::Kind::linear: return make_linear(compile_context, node);
     case Node::Kind::normalise: return make_normalisation(compile_context, node);
-    case Node::Kind::pool: return make_pooling(compile_context, node);
-    case Node::Kind::activate: return make_activation(compile_context, node);
-    case Node::Kind::add: return make_addition(compile_context, node);
-    case Node::Kind::concat: return make_concatenation(compile_context, node);
-    case Node::Kind::split: return make_split(compile_context, node);
-    case Node::Kind::dropout: return make_dropout(compile_context, node);
-    case Node::Kind::scale: return make_scale(compile_context, node);
-    case Node::Kind::flatten: return make_flatten(compile_context, node);
-    case Node::Kind::lrn: return make_lrn(compile_context, node);
+    case Node::Kind::pool:
+    case Node::Kind::activate:
+    case Node::Kind::dropout:
+    case Node::Kind::scale:
+    case Node::Kind::flatten:
+    case Node::Kind::lrn: return make_unary(compile_context, node);
+    case Node::Kind::add:
+    case Node::Kind::concat:
+    case Node::Kind::split: return make_joining(compile_context, node);
     case Node::Kind::softmax:  // computed by the portable kernels of its layer
     case Node::Kind::portable: return make_portable(compile_context, node);
   }

@@ -5,12 +5,13 @@
 
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <string>
 
 #include "kernels/kernels.h"
+#include "map_spec.h"
 #include "millrace/backend/planned_operation.h"
 #include "parameter_store.h"
-#include "planner.h"
 #include "primitive_checks.h"
 
 namespace millrace::cpu {
@@ -23,9 +24,12 @@ struct CompileContext {
   ParameterStore& parameters;
   dnnl::engine engine;
   dnnl::stream stream;
-  PrimitiveChecks checks = {};      // without verdicts nothing is checked
+  PrimitiveChecks checks = {};  // default-constructed: nothing is checked
+  // Executables end with a backward to the gradient by this value. REQUIRES: a network without trained parameters.
+  std::optional<LayerPort> by = {};
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
 
+  CompileContext with(const Network& other) const { return {other, options, layout, parameters, engine, stream, checks, by}; }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
@@ -47,6 +51,7 @@ struct Pass {
 
 class Operation : public PlannedOperation<MapSpec> {
  public:
+  using Run = const Pass;
   using Map = cpu::Map;
   using GradientTarget = cpu::GradientTarget;
 
@@ -112,5 +117,22 @@ GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPo
 
 // REQUIRES: the node came from fuse().
 std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const Node& node);
+
+std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
+
+inline PoolWindow pool_window(const PoolAttributes& pool) {
+  return {pool.kernel.height, pool.kernel.width, pool.stride.height, pool.stride.width,
+          pool.padding.top,   pool.padding.left, pool.count_padding};
+}
+
+// Bytes of max pooling's index for an output of this shape: 16 channels to a block.
+inline std::size_t index_bytes(const MapSpec& output, const PoolWindow& window) {
+  const std::int64_t blocks = (output.channels + Map::kLanes - 1) / Map::kLanes;
+  return static_cast<std::size_t>(output.n * blocks * output.height * output.width * Map::kLanes) *
+         (has_wide_index(window) ? sizeof(std::int32_t) : sizeof(std::uint8_t));
+}
 
 }  // namespace millrace::cpu

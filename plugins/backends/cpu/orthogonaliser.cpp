@@ -7,7 +7,6 @@
 
 #include "kernels/run_kernel.h"
 #include "map_spec.h"
-#include "planner.h"
 #include "primitives.h"
 
 namespace millrace::cpu {

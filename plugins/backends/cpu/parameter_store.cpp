@@ -1,14 +1,13 @@
 #include "parameter_store.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
+#include "map_spec.h"
 #include "millrace/error.h"
-#include "planner.h"
 #include "primitives.h"
 
 namespace millrace::cpu {
@@ -49,8 +48,6 @@ void WeightLayouts::to_canonical(int parameter, const float* held, float* canoni
 void WeightLayouts::from_canonical(int parameter, const float* canonical, float* held, const dnnl::engine& engine) const {
   rearrange(entry(parameter).canonical, canonical, entry(parameter).held, held, engine);
 }
-
-ParameterStore::ParameterStore(const Network& network, const CompileOptions& options) : network_(network), options_(options) {}
 
 void ParameterStore::finish_planning(const PrimitiveChecks& checks) {
   std::vector<std::size_t> elements;
@@ -108,37 +105,16 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
 }
 
 void ParameterStore::start() {
-  values_ = MemoryRegion(plan_.parameters.all() * sizeof(float));
+  allocate([](std::size_t bytes, const std::string&) { return MemoryRegion(bytes); },
+           [](float* to, std::size_t elements, float value) { std::fill_n(to, elements, value); });
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
-  gradients_ = MemoryRegion(plan_.parameters.gradients() * sizeof(float));
-  kept_gradients_ = MemoryRegion(plan_.parameters.kept_gradients() * sizeof(float));
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
-  for (const StatePlan::State& state : plan_.states.all()) {
-    const MemoryRegion& memory = states_.emplace_back(state.elements * sizeof(float));
-    for (const auto& fill : state.initial) std::fill_n(memory.as<float>() + fill.begin, fill.elements, fill.value);
-  }
-  for (Bucket& bucket : plan_.parameters.buckets()) {
-    bucket.gradients = gradients_.bytes() > 0 ? gradient(bucket.parameters.front()) : nullptr;
-  }
-}
-
-void ParameterStore::zero_gradients() {
-  if (gradients_.bytes() > 0) std::memset(gradients_.as<float>(), 0, gradients_.bytes());
-}
-
-void ParameterStore::keep_gradients() {
-  if (kept_gradients_.bytes() == 0) {
-    fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  }
-  std::memcpy(kept_gradients_.as<float>(), gradients_.as<float>(), gradients_.bytes());
 }
 
 void ParameterStore::add_kept_gradients(int bucket) {
-  const Bucket& sum = plan_.parameters.buckets()[static_cast<std::size_t>(bucket)];
-  const float* const both[] = {kept_gradients_.as<float>() + plan_.parameters.offset(sum.parameters.front()), sum.gradients};
-  kernels().sum(sum.gradients, both, 2, sum.elements);
+  add_kept(bucket, [](float* to, const auto& both, std::size_t elements) { kernels().sum(to, both.data(), 2, elements); });
 }
 
 std::uint16_t* ParameterStore::bf16_value(int index) {
@@ -148,13 +124,7 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
 
 // Everything is padded to whole cache lines, so an array's last pack is complete too.
 UpdateArguments ParameterStore::arguments_of(int index, const UpdatePlan::Range& range) {
-  UpdateArguments arguments;
-  arguments.value = value(index);
-  arguments.gradient = gradient(index);
-  const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
-  for (std::size_t k = 0; k < own.size(); ++k) {
-    arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), index);
-  }
+  UpdateArguments arguments = arrays_at(index, *range.optimizer);
   arguments.direction = directions_.bytes() > 0 ? directions_.as<float>() : nullptr;
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
   arguments.packs = static_cast<std::int64_t>(layouts_.elements(index) + kUpdatePack - 1) / kUpdatePack;
@@ -241,18 +211,16 @@ void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
 }
 
 void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_back) {
-  const std::size_t state = plan_.states.find_copy(copy);
-  auto* blended = states_[state].as<float>();
-  if (!plan_.states.all()[state].begun) std::memcpy(blended, values_.as<float>(), states_[state].bytes());
-  plan_.states.begin(state);
-  kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.parameters.blended());
-  if (write_back) refresh_all_bf16();
+  blend_into(host_queue, copy, decay, [&](float* blended) {
+    kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.parameters.blended());
+    if (write_back) refresh_all_bf16();
+  });
 }
 
 void ParameterStore::swap_with(std::string_view copy) {
-  const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
-  std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), states_[state].as<float>());
+  float* const begun = begun_copy(copy);
+  if (begun == nullptr) return;
+  std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), begun);
   refresh_all_bf16();
 }
 
@@ -262,13 +230,6 @@ void ParameterStore::refresh_bf16(int index) {
 
 void ParameterStore::refresh_all_bf16() {
   for (int index = 0; index < count(); ++index) refresh_bf16(index);
-}
-
-float* ParameterStore::state_of(std::string_view name, int index) const {
-  const int state = plan_.states.find(name, index);
-  if (state == StatePlan::kGradients) return gradient(index);
-  const MemoryRegion& memory = state == StatePlan::kValues ? values_ : states_[static_cast<std::size_t>(state)];
-  return memory.as<float>() + plan_.states.place(state, index);
 }
 
 std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {

@@ -1,5 +1,4 @@
-// All parameters of one replica, ordered by backend/store_plan.h, in the layouts of the convolutions that read them. Padding
-// stays zero.
+// All parameters of one replica (backend/store_plan.h) in the layouts of the convolutions that read them.
 //
 // Threading: planning and values only on the replica's thread; plan() from any thread after start().
 #pragma once
@@ -48,11 +47,9 @@ class WeightLayouts {
   std::vector<Entry> entries_;
 };
 
-class ParameterStore {
+class ParameterStore : public ParameterArrays<MemoryRegion> {
  public:
-  ParameterStore(const Network& network, const CompileOptions& options);
-
-  const StorePlan& plan() const { return plan_; }
+  using ParameterArrays::ParameterArrays;
 
   // ---- Planning ----
   WeightLayouts& layouts() { return layouts_; }
@@ -61,12 +58,7 @@ class ParameterStore {
 
   // ---- After start() ----
   void start();
-  float* value(int index) { return values_.as<float>() + plan_.parameters.offset(index); }
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
-  float* gradient(int index) const { return gradients_.as<float>() + plan_.parameters.offset(index); }
-
-  void zero_gradients();
-  void keep_gradients();  // puts the gradients aside. Throws Error(usage) if the network was compiled for whole batches
   void add_kept_gradients(int bucket);
 
   // `step.rate_factor` as for Replica::update().
@@ -79,8 +71,7 @@ class ParameterStore {
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
-  std::uint16_t* bf16_value(int index);                     // kept in addition to weights with a layout if the precision is bf16
-  float* state_of(std::string_view name, int index) const;  // a parameter's place in it
+  std::uint16_t* bf16_value(int index);  // kept in addition to weights with a layout if the precision is bf16
   void plan_bf16_values();
   void plan_workspace();
   UpdateArguments arguments_of(int index, const UpdatePlan::Range& range);
@@ -91,15 +82,11 @@ class ParameterStore {
   void refresh_bf16(int index);
   void refresh_all_bf16();
 
-  const Network& network_;
-  CompileOptions options_;
-  StorePlan plan_{network_, options_};
   WeightLayouts layouts_{network_};
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements
-  MemoryRegion values_, bf16_values_, gradients_, kept_gradients_;
-  std::vector<MemoryRegion> states_;  // parallel to the plan's states
-  std::vector<Squares> norms_;        // first for the current parameter, then for its chunks; empty if no optimizer needs them
+  MemoryRegion bf16_values_;
+  std::vector<Squares> norms_;  // first for the current parameter, then for its chunks; empty if no optimizer needs them
   std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements needed to update one parameter
   MemoryRegion directions_, rearranged_;                   // in the layout of the current parameter; in the network's layout
   Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};

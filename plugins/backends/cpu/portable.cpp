@@ -2,7 +2,7 @@
 #include "millrace/backend/portable_operation.h"
 
 #include "kernels/run_kernel.h"
-#include "simple_operations.h"
+#include "operation.h"
 
 namespace millrace::cpu {
 namespace {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <omp.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,8 +14,8 @@
 #include <unordered_map>
 
 #include "device_info.h"
-#include "guarded_memory.h"
 #include "library_fault.h"
+#include "map_spec.h"
 #include "millrace/kernels/portable_element.h"
 #include "primitives.h"
 
@@ -23,6 +25,81 @@ using dnnl::memory;
 using Base = dnnl::primitive_desc_base;
 
 namespace {
+
+constexpr std::size_t kGuard = std::size_t{64} << 10;   // bytes between two parts
+constexpr std::size_t kMargin = std::size_t{16} << 20;  // bytes of untouched pages before and after all parts
+constexpr std::byte kPattern{0xff};
+
+// True if these pages contain data; resets them to untouched.
+bool take_writes(std::byte* pages, std::size_t bytes) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> present(bytes / page);
+  if (::mincore(pages, bytes, present.data()) != 0) return false;
+  for (std::size_t i = 0; i < present.size(); ++i) {
+    const std::byte* const at = pages + i * page;
+    if (present[i] == 0 || std::all_of(at, at + page, [](std::byte byte) { return byte == std::byte{0}; })) continue;
+    ::madvise(pages, bytes, MADV_DONTNEED);
+    return true;
+  }
+  return false;
+}
+
+// Scratch memory for kernels that are not trusted yet. Guards with a pattern separate its parts, and 16 MiB of empty pages
+// surround them: writes to either are detected without a crash.
+class GuardedMemory {
+ public:
+  struct Part {
+    std::string name;  // for messages
+    std::size_t bytes = 0;
+  };
+
+  // Uses `memory`, which grows if needed: fresh pages for every kernel would cost more than most kernels. Every byte is initially
+  // 0xff, in parts and guards: NaN in every type, so that unwritten values show in sums.
+  GuardedMemory(MemoryRegion& memory, std::vector<Part> parts);
+
+  void* at(std::size_t part) const { return data_ + offsets_[part]; }  // aligned like the planner's tensors
+  // "writes in front of the weights"; empty if no guard has changed.
+  std::string damage() const;
+
+ private:
+  std::size_t end_of(std::size_t part) const { return offsets_[part] + parts_[part].bytes; }
+
+  std::vector<Part> parts_;
+  std::vector<std::size_t> offsets_;
+  std::size_t bytes_ = 0;
+  std::byte *data_ = nullptr, *behind_ = nullptr;  // the first guard; the pages after all parts
+};
+
+GuardedMemory::GuardedMemory(MemoryRegion& memory, std::vector<Part> parts) : parts_(std::move(parts)), bytes_(kGuard) {
+  for (const Part& part : parts_) {
+    offsets_.push_back(bytes_);
+    bytes_ = aligned(bytes_ + part.bytes + kGuard);
+  }
+  const std::size_t least = round_up(bytes_, kGuard) + 2 * kMargin;  // whole pages
+  if (memory.bytes() < least) {
+    memory = MemoryRegion();
+    memory = MemoryRegion(least);
+    ::madvise(memory.as<std::byte>(), kMargin, MADV_NOHUGEPAGE);
+    ::madvise(memory.as<std::byte>() + memory.bytes() - kMargin, kMargin, MADV_NOHUGEPAGE);
+  }
+  data_ = memory.as<std::byte>() + kMargin;
+  behind_ = memory.as<std::byte>() + memory.bytes() - kMargin;
+  std::memset(data_, static_cast<int>(kPattern), bytes_);
+}
+
+std::string GuardedMemory::damage() const {
+  const auto intact = [&](std::size_t begin, std::size_t end) {
+    return std::all_of(data_ + begin, data_ + end, [](std::byte byte) { return byte == kPattern; });
+  };
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const std::size_t behind = i + 1 < parts_.size() ? offsets_[i + 1] : bytes_;
+    if (i == 0 && !intact(0, offsets_[0])) return fmt::format("writes in front of the {}", parts_[i].name);
+    if (!intact(end_of(i), behind)) return fmt::format("writes after the {}", parts_[i].name);
+  }
+  if (take_writes(data_ - kMargin, kMargin)) return "writes far before its memory";
+  if (take_writes(behind_, kMargin)) return "writes far behind its memory";
+  return {};
+}
 
 constexpr std::int64_t kParts = 4;  // per thread: rows differ in cost
 
@@ -176,7 +253,7 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   }
   dnnl::primitive primitive;
   if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
-    return fmt::format("it {} as it is made", fault);
+    return fmt::format("it {} when created", fault);
   return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
@@ -281,8 +358,8 @@ std::string key_of(const WindowSum& sum, const Base& desc) {
 
 }  // namespace
 
-std::string verdicts_depend_on() {
-  return fmt::format("{} oneDNN {} {} isa {:x}", describe_processor().name, onednn_version(), dnnl::version()->hash,
+std::string kernel_versions() {
+  return fmt::format("oneDNN {} {} isa {:x}", onednn_version(), dnnl::version()->hash,
                      static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
 }
 
@@ -293,11 +370,11 @@ TrialOperand trial_operand(const memory::desc& desc) {
 
 Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {
   Pick not_wrong;
-  if (verdicts_) {
+  if (choices_) {
     not_wrong = [&](const Base& desc) {
       const WindowSum exact = as_chosen(sum, desc);
       const std::string key = key_of(exact, desc);
-      const auto fault = verdicts_->find(key);
+      const auto fault = choices_->find(key);
       if (!fault || fault->empty()) return true;
       pass_over(key, fmt::format("oneDNN {}, {}, {}", onednn_version(), desc.impl_info_str(), to_text(exact)), *fault);
       return false;
@@ -305,7 +382,7 @@ Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum)
   }
   Base described;
   const std::string fault = library_fault([&] { described = cpu::describe(engine, sum, not_wrong); });
-  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} as it looks for a kernel: {}", onednn_version(), fault, to_text(sum));
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} {} while choosing a kernel: {}", onednn_version(), fault, to_text(sum));
   return described;
 }
 
@@ -317,12 +394,12 @@ Base PrimitiveChecks::first_right(const dnnl::engine& engine, const WindowSum& s
 }
 
 bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
-  if (!verdicts_) return true;
+  if (!choices_) return true;
   const WindowSum exact = as_chosen(sum, chosen);
   if (std::string_view(chosen.impl_info_str()).starts_with("ref") && multiply_adds(shape_of(exact)) > kMaxOfReference)
     return true;
   try {
-    return verdicts_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
+    return choices_->find_or(key_of(exact, chosen), [&] { return check(exact, chosen, *memory_); }).empty();
   } catch (const std::bad_alloc&) {  // the network's own memory is planned and reported later
     return true;
   }
@@ -330,11 +407,11 @@ bool PrimitiveChecks::is_right(const WindowSum& sum, const Base& chosen) const {
 
 bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
                                const std::function<void(const TrialMemory&)>& kernel) const {
-  if (!verdicts_) return true;
+  if (!choices_) return true;
   const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
   Fault fault;
   try {
-    fault = verdicts_->find_or(key, [&] { return find_fault(trial, *memory_, kernel); });
+    fault = choices_->find_or(key, [&] { return find_fault(trial, *memory_, kernel); });
   } catch (const std::bad_alloc&) {
     return true;
   }
@@ -343,14 +420,14 @@ bool PrimitiveChecks::is_right(const std::string& name, const Trial& trial,
 }
 
 void PrimitiveChecks::require_right_copies(const memory::desc& one, const memory::desc& other) const {
-  if (!verdicts_ || one == other) return;
+  if (!choices_ || one == other) return;
   for (const auto& [from, to] : {std::pair(one, other), std::pair(other, one)}) {
     const std::string name =
         fmt::format("copy of {} from {} to {}", fmt::join(dims_of(from), "x"), layout_text(from), layout_text(to));
     const std::string key = fmt::format("{} on {} threads", name, omp_get_max_threads());
     Fault fault;
     try {
-      fault = verdicts_->find_or(key, [&] { return check_copy(first_part(from), first_part(to), *memory_); });
+      fault = choices_->find_or(key, [&] { return check_copy(first_part(from), first_part(to), *memory_); });
     } catch (const std::bad_alloc&) {
       return;
     } catch (const dnnl::error&) {  // a part of it cannot be described
@@ -361,7 +438,7 @@ void PrimitiveChecks::require_right_copies(const memory::desc& one, const memory
 }
 
 void PrimitiveChecks::pass_over(const std::string& key, const std::string& name, const Fault& fault) const {
-  verdicts_->warn_once(key, fmt::format("passed over, since it computes wrongly on this processor: {}: {}", name, fault), warn_);
+  choices_->warn_once(key, fmt::format("passed over, since it computes wrongly on this processor: {}: {}", name, fault), warn_);
 }
 
 }  // namespace millrace::cpu

@@ -2,8 +2,8 @@
 // network is trained with it. Kernels with wrong results or writes outside their memory are skipped.
 //
 // A trial uses fewer samples than the network, one per thread of the team, if oneDNN uses the same implementation for them: known
-// defects depend on rows, channels and windows. Verdicts are stored (backend/verdicts.h). Copies between layouts are checked as
-// well. oneDNN's reference loops, the last resort, are trusted where running them would take long.
+// defects depend on rows, channels and windows. Verdicts are stored (backend/engine_choices.h). Copies between layouts are
+// checked as well. oneDNN's reference loops, the last resort, are trusted where running them would take long.
 //
 // Threading: on the replica's thread, with its team.
 #pragma once
@@ -13,7 +13,7 @@
 #include <string>
 
 #include "memory_region.h"
-#include "millrace/backend/verdicts.h"
+#include "millrace/backend/engine_choices.h"
 #include "millrace/backend/window_check.h"
 #include "window_sum.h"
 
@@ -41,8 +41,8 @@ struct TrialMemory {
   void* scratch = nullptr;
 };
 
-// Identifies what verdicts depend on: the processor's model, its instructions used by oneDNN, and oneDNN's version.
-std::string verdicts_depend_on();
+// The instructions that oneDNN uses here, and its version, for engine_choices_file().
+std::string kernel_versions();
 
 // The operand in memory with layout `desc`. REQUIRES: a layout of strides and blocks.
 TrialOperand trial_operand(const dnnl::memory::desc& desc);
@@ -50,8 +50,8 @@ TrialOperand trial_operand(const dnnl::memory::desc& desc);
 class PrimitiveChecks {
  public:
   PrimitiveChecks() = default;  // checks nothing
-  PrimitiveChecks(std::shared_ptr<Verdicts> verdicts, Verdicts::Warn warn)
-      : verdicts_(std::move(verdicts)), warn_(std::move(warn)), memory_(std::make_shared<MemoryRegion>()) {}
+  PrimitiveChecks(std::shared_ptr<EngineChoices> choices, EngineChoices::Warn warn)
+      : choices_(std::move(choices)), warn_(std::move(warn)), memory_(std::make_shared<MemoryRegion>()) {}
 
   // Same as window_sum.h's describe(), without implementations known to be wrong: a warning names each once. Throws dnnl::error
   // if none is left.
@@ -73,8 +73,8 @@ class PrimitiveChecks {
  private:
   void pass_over(const std::string& key, const std::string& name, const Fault& fault) const;
 
-  std::shared_ptr<Verdicts> verdicts_;
-  Verdicts::Warn warn_;
+  std::shared_ptr<EngineChoices> choices_;
+  EngineChoices::Warn warn_;
   std::shared_ptr<MemoryRegion> memory_;
 };
 

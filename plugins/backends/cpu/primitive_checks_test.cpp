@@ -87,7 +87,7 @@ class PrimitiveChecksTest : public testing::Test {
   ~PrimitiveChecksTest() override { planted = {}; }
 
   PrimitiveChecks checks(const std::filesystem::path& file = {}) {
-    return {std::make_shared<Verdicts>(file), [this](std::string_view text) { warnings_.emplace_back(text); }};
+    return {std::make_shared<EngineChoices>(file), [this](std::string_view text) { warnings_.emplace_back(text); }};
   }
   static std::shared_ptr<const Network> network() {
     return network_of(R"(
@@ -178,14 +178,14 @@ TEST_F(PrimitiveChecksTest, PassOverAKernelThatCrashesAsItIsMade) {
   EXPECT_NE(other.implementation, right.implementation);
   EXPECT_LT(relative_difference(other.values, right.values), 1e-5);
   ASSERT_FALSE(warnings_.empty());
-  EXPECT_NE(warnings_.front().find(": it crashes with signal 11 (Segmentation fault) as it is made"), std::string::npos)
+  EXPECT_NE(warnings_.front().find(": it crashes with signal 11 (Segmentation fault) when created"), std::string::npos)
       << warnings_.front();
   try {
     train({});  // no check
     FAIL() << "it trains";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::device);
-    EXPECT_NE(std::string(error.what()).find("oneDNN crashes with signal 11 (Segmentation fault) as it makes its kernel"),
+    EXPECT_NE(std::string(error.what()).find("oneDNN crashes with signal 11 (Segmentation fault) while creating its kernel"),
               std::string::npos)
         << error.what();
   }

@@ -41,7 +41,7 @@ dnnl::engine processor() {
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc) {
   dnnl::primitive made;
   const std::string fault = library_fault([&] { made = dnnl::primitive(desc.get()); });
-  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} as it makes its kernel '{}'", fault, desc.impl_info_str());
+  if (!fault.empty()) fail(ErrorKind::device, "oneDNN {} while creating its kernel '{}'", fault, desc.impl_info_str());
   return made;
 }
 

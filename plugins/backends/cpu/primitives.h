@@ -5,6 +5,7 @@
 // Errors: dnnl::error if oneDNN cannot compute what is described.
 #pragma once
 
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <vector>
@@ -23,26 +24,37 @@ dnnl::primitive_attr attributes();
 // The primitive of a description. Throws Error(device) if oneDNN crashes while creating it.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc);
 
+#if DNNL_VERSION_MAJOR >= 3
+template <class Primitive>
+using Description = typename Primitive::primitive_desc;
+#else
+// oneDNN 2 reads the operation again in next_impl(), so it must live until then.
+template <class Primitive>
+struct Description : Primitive::primitive_desc {
+  std::shared_ptr<const typename Primitive::desc> operation;
+};
+#endif
+
 // The primitive desc of a forward Primitive, such as dnnl::convolution_forward. `arguments`: those of its constructor in oneDNN
 // 3, without engine and attributes; a zero bias means none.
 template <class Primitive, class... Arguments>
-typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& how,
-                                            const Arguments&... arguments) {
+Description<Primitive> describe(const dnnl::engine& engine, const dnnl::primitive_attr& how, const Arguments&... arguments) {
 #if DNNL_VERSION_MAJOR >= 3
-  return typename Primitive::primitive_desc(engine, arguments..., how);
+  return Description<Primitive>(engine, arguments..., how);
 #else
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), how, engine);
+  const auto operation = std::make_shared<const typename Primitive::desc>(arguments...);
+  return {{*operation, how, engine}, operation};
 #endif
 }
 
 // The same for a backward Primitive. `forward`: its forward pass.
 template <class Primitive, class Forward, class... Arguments>
-typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine, const Forward& forward,
-                                                     const Arguments&... arguments) {
+Description<Primitive> describe_backward(const dnnl::engine& engine, const Forward& forward, const Arguments&... arguments) {
 #if DNNL_VERSION_MAJOR >= 3
-  return typename Primitive::primitive_desc(engine, arguments..., forward, attributes());
+  return Description<Primitive>(engine, arguments..., forward, attributes());
 #else
-  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes(), engine, forward);
+  const auto operation = std::make_shared<const typename Primitive::desc>(arguments...);
+  return {{*operation, attributes(), engine, forward}, operation};
 #endif
 }
 

@@ -5,15 +5,18 @@
 #include <array>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "backend.h"
-#include "compiled_network.h"
 #include "device_info.h"
+#include "executable.h"
+#include "kernels/map_elements.h"
+#include "kernels/rearrange.h"
 #include "losses.h"
-#include "map_values.h"
 #include "millrace/backend/device_times.h"
+#include "millrace/backend/executables.h"
 #include "millrace/util/telemetry.h"
 #include "parameter_store.h"
 #include "primitives.h"
@@ -87,7 +90,7 @@ class ViewSum {
     sum_ = Map::channels_last(memory_.as<float>(), DataType::f32, output.n, output.channels, output.height, output.width);
     zero(sum_);
   }
-  void add(const Map& output, const View& view) { add_view(output, view, sum_); }
+  void add(const Map& output, const View& view) { add_view(output, static_cast<float>(view.weight), view.flip_x, sum_); }
   void clear() { sum_ = {}; }  // discards the sum until the next begin()
 
   bool exists() const { return sum_.data != nullptr; }
@@ -96,6 +99,96 @@ class ViewSum {
  private:
   MemoryRegion memory_;
   Map sum_;
+};
+
+Network frozen(Network network) {
+  for (Parameter& parameter : network.parameters) parameter.trainable = false;
+  return network;
+}
+
+// The network compiled for training and for inference, and for gradients of scores by values (CompileRequest::gradients):
+// inference of a network without trained parameters, and its backward down to the value. All share memory.
+class CompiledNetwork {
+ public:
+  // The arguments must outlive this object.
+  CompiledNetwork(const Network& network, const CompileOptions& options, ParameterStore& parameters)
+      : network_(network), options_(options), parameters_(parameters), executables_(network, options) {}
+
+  // Plans for full batches, and finishes planning the parameters, whose layouts these executables choose. Throws the errors of
+  // Executable.
+  void compile(const PrimitiveChecks& checks) {
+    const dnnl::engine engine = processor();
+    const Layout layout = preferred_layout(network_, options_, engine);
+    CompileContext context{executables_.network(), options_, layout, parameters_, engine, dnnl::stream(engine), checks};
+    std::vector<Node> training = fused(network_, options_.request.loss_outputs(network_));
+    // The executable planned first chooses the layout of weights.
+    if (options_.largest_train_batch > options_.train_batch) Executable(context, training, options_.largest_train_batch, true);
+    executables_.compile(context, std::move(training), fused(network_, options_.request.outputs));
+    compile_gradients(context);
+    parameters_.finish_planning(checks);
+    checks.release_memory();
+    bucket_nodes_ = first_nodes(network_, executables_.nodes(true), parameters_.plan().parameters.buckets());
+  }
+
+  std::size_t arena_bytes() const {
+    std::size_t bytes = executables_.arena_bytes();
+    for (const auto& [by, executables] : gradients_) bytes = std::max(bytes, executables.arena_bytes());
+    return bytes;
+  }
+  // By bucket: the first node in forward order, so the last of backward, with gradients in it.
+  const std::vector<int>& bucket_nodes() const { return bucket_nodes_; }
+  const dnnl::engine& engine() const { return executables_.context().engine; }
+
+  // Allocates. REQUIRES: the memory of the parameters.
+  void start() {
+    arena_ = MemoryRegion(arena_bytes());
+    const auto arena = [this](std::size_t bytes) { return arena_of(bytes); };
+    executables_.start([] {}, arena);
+    for (auto& [by, executables] : gradients_) executables.start([] {}, arena);
+  }
+
+  // ---- After start() ----
+  Executables<Executable>& executables() { return executables_; }
+  // Throws Error(usage) if this gradient was not requested.
+  Executable& gradient(LayerPort by, std::uint32_t samples) {
+    if (const auto found = gradients_.find(by); found != gradients_.end()) return found->second.inference(samples);
+    fail(ErrorKind::usage, "no gradient by the output of {} is computed: name it in CompileRequest::gradients",
+         place_of(network_.layers[static_cast<std::size_t>(by.layer)]));
+  }
+
+ private:
+  void compile_gradients(const CompileContext& shared) {
+    if (options_.request.gradients.empty()) return;
+    const Network network = frozen(network_);
+    check_gradients(network, options_.request);
+    CompileOptions inference = options_;
+    inference.train_batch = 0;
+    for (const ScoreGradient& gradient : options_.request.gradients) {
+      const auto [found, is_new] = gradients_.try_emplace(gradient.by, network, inference);
+      if (!is_new) continue;
+      CompileContext context = shared.with(found->second.network());
+      context.by = gradient.by;
+      found->second.compile(context, {}, fused(network, {gradient.by}));
+    }
+  }
+
+  std::byte* arena_of(std::size_t bytes) {
+    executables_.context().checks.release_memory();
+    if (bytes > arena_.bytes()) {
+      arena_ = MemoryRegion(bytes);
+      executables_.bind(arena_.as<std::byte>());
+      for (auto& [by, executables] : gradients_) executables.bind(arena_.as<std::byte>());
+    }
+    return arena_.as<std::byte>();
+  }
+
+  const Network& network_;
+  const CompileOptions& options_;
+  ParameterStore& parameters_;
+  Executables<Executable> executables_;
+  std::map<LayerPort, Executables<Executable>> gradients_;  // by value
+  std::vector<int> bucket_nodes_;
+  MemoryRegion arena_;
 };
 
 // Every call except memory_plan() and buckets() becomes a closure in the queue of the replica's thread. An error of that work is
@@ -152,7 +245,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
       take_inputs(*batch, begin, count);
       pass_.first_sample = batch->first_slot + begin;
       epoch_ = batch->epoch;
-      training_ = count == 0 ? nullptr : &compiled_.training(count, epoch_);
+      training_ = count == 0 ? nullptr : &compiled_.executables().training(count, epoch_);
       if (training_ != nullptr) run_ingest(*batch, begin, count, nullptr, *training_);
     };
     submit(Work::training, or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
@@ -164,7 +257,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
       pass_.step = step;
       if (training_ != nullptr)
         training_->forward(pass_);
-      else if (Executable* const others = compiled_.full_training(epoch_); others != nullptr)
+      else if (Executable* const others = compiled_.executables().full_training(epoch_); others != nullptr)
         others->meet_forward();
       read_ = training_;
     };
@@ -207,7 +300,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   void keep_gradients() override {
     submit(Work::training, [this] {
-      parameters_.keep_gradients();
+      parameters_.keep_gradients(host_queue);
       adds_ = true;
     });
   }
@@ -270,7 +363,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   std::vector<LayerTime> layer_times() override {
     finish();
-    return options_.time_layers ? compiled_.layer_times() : std::vector<LayerTime>();
+    return options_.time_layers ? compiled_.executables().layer_times() : std::vector<LayerTime>();
   }
 
   std::vector<std::string> states() const override { return parameters_.plan().states.names(); }
@@ -352,8 +445,8 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   void run_backward(Announcement& to) {
     if (training_ == nullptr) {
-      if (Executable* const others = compiled_.full_training(epoch_); others != nullptr) others->meet_backward();
-      parameters_.zero_gradients();
+      if (Executable* const others = compiled_.executables().full_training(epoch_); others != nullptr) others->meet_backward();
+      parameters_.zero_gradients(host_queue);
       return;
     }
     training_->backward(pass_, [&](int node) { announce(to, node); });
@@ -374,7 +467,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
 
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
-    Executable& network = compiled_.inference(count);
+    Executable& network = compiled_.executables().inference(count);
     check_views(network_, views);
     const bool one = is_one_view(views);
     if (!one) view_sum_.begin(network.output());
@@ -397,7 +490,7 @@ class CpuReplica final : public Replica, public MeasuresDevice {
     const Map& scores = network.plan().measured().front().d_output();
     zero(scores);
     for (std::size_t n = 0; n < numbers.size(); ++n) {
-      if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;
+      if (numbers[n] >= 0) put(scores, offset(scores, static_cast<std::int64_t>(n), numbers[n], 0), 1);
     }
     network.backward(pass_, [](int) {});
     read_map(network.gradient(), copy.host);

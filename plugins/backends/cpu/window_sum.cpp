@@ -36,7 +36,7 @@ WindowSum forward_of(const WindowSum& sum) {
   return forward;
 }
 
-dnnl::convolution_forward::primitive_desc describe_forward(const dnnl::engine& engine, const WindowSum& s) {
+Description<dnnl::convolution_forward> describe_forward(const dnnl::engine& engine, const WindowSum& s) {
   return describe<dnnl::convolution_forward>(engine, attributes(), s.forward_kind, s.how, s.source, s.weights, s.bias,
                                              s.destination, s.strides, s.dilates, s.before, s.after);
 }
@@ -55,7 +55,7 @@ Base describe_convolution(const dnnl::engine& engine, const WindowSum& s, const 
       pick);
 }
 
-dnnl::deconvolution_forward::primitive_desc describe_transposed_forward(const dnnl::engine& engine, const WindowSum& s) {
+Description<dnnl::deconvolution_forward> describe_transposed_forward(const dnnl::engine& engine, const WindowSum& s) {
   return describe<dnnl::deconvolution_forward>(engine, attributes(), s.forward_kind, s.how, s.source, s.weights, s.destination,
                                                s.strides, s.dilates, s.before, s.after);
 }
@@ -73,7 +73,7 @@ Base describe_transposed(const dnnl::engine& engine, const WindowSum& s, const P
                        pick);
 }
 
-dnnl::inner_product_forward::primitive_desc describe_linear_forward(const dnnl::engine& engine, const WindowSum& s) {
+Description<dnnl::inner_product_forward> describe_linear_forward(const dnnl::engine& engine, const WindowSum& s) {
   return describe<dnnl::inner_product_forward>(engine, attributes(), s.forward_kind, s.source, s.weights, s.bias, s.destination);
 }
 

@@ -172,7 +172,7 @@ void LocalCommunicator::exchange_slices(const std::vector<float*>& replicas, std
     std::vector<std::byte>& theirs = received_[static_cast<std::size_t>(other)];
     group_->receive(other, Group::kGradients, theirs);
     if (bytes == 0 ? theirs.empty() : theirs.size() % bytes == 0) continue;
-    fail(ErrorKind::run, "rank {} sent gradients of {} bytes, which are no multiple of {}", other, theirs.size(), bytes);
+    fail(ErrorKind::run, "rank {} sent {} bytes of gradients, expected a multiple of {}", other, theirs.size(), bytes);
   }
 }
 

@@ -23,7 +23,7 @@ class CropLike final : public PortableLayer {
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
     const bool maps = inputs[0].rank() == 3 && inputs[1].rank() == 3;
     if (!maps || inputs[1][1] > inputs[0][1] || inputs[1][2] > inputs[0][2]) {
-      fail(ErrorKind::usage, "its inputs are {} and {}: the second must be a map that is no higher and no wider than the first",
+      fail(ErrorKind::usage, "its inputs are {} and {}: the second must be a map at most as high and as wide as the first",
            to_string(inputs[0]), to_string(inputs[1]));
     }
     LayerPlan plan;

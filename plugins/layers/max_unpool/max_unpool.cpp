@@ -32,11 +32,10 @@ class MaxUnpool final : public PortableLayer {
     const Shape &value = inputs[0], &x = inputs[1];
     const bool maps = value.rank() == 3 && x.rank() == 3;
     if (!maps || !(value == Shape{x[0], x[1] / kernel_.height, x[2] / kernel_.width})) {
-      fail(
-          ErrorKind::usage,
-          "its inputs are {} and {}: the second must be the map that a max_pool with kernel = [{}, {}] made a map like the first "
-          "from",
-          to_string(value), to_string(x), kernel_.height, kernel_.width);
+      fail(ErrorKind::usage,
+           "its inputs are {} and {}: the second must be the input of a max_pool with kernel = [{}, {}] whose output is like the "
+           "first",
+           to_string(value), to_string(x), kernel_.height, kernel_.width);
     }
     LayerPlan plan;
     plan.output = x;

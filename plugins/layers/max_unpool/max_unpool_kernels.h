@@ -11,7 +11,7 @@ namespace millrace::layers {
 
 struct FourPlaces {
   // The number that belongs to the largest of four values.
-  MILLRACE_KERNEL static float beside_largest(const float (&values)[4], const float (&numbers)[4]) {
+  MILLRACE_KERNEL static float at_largest(const float (&values)[4], const float (&numbers)[4]) {
     float largest = values[0], number = numbers[0];
     MILLRACE_UNROLL for (int i = 1; i < 4; ++i) {
       const bool larger = math::is_larger(values[i], largest);
@@ -36,8 +36,8 @@ struct MaxUnpoolTwoByTwo {
     const auto d = from(1, 2 * row + 1, 2 * column), e = from(1, 2 * row + 1, 2 * column + 1);
     return [=](auto c) {
       const float given = value(c);
-      return FourPlaces::beside_largest({a(c), b(c), d(c), e(c)}, {own == 0 ? given : 0.0F, own == 1 ? given : 0.0F,
-                                                                   own == 2 ? given : 0.0F, own == 3 ? given : 0.0F});
+      return FourPlaces::at_largest({a(c), b(c), d(c), e(c)}, {own == 0 ? given : 0.0F, own == 1 ? given : 0.0F,
+                                                               own == 2 ? given : 0.0F, own == 3 ? given : 0.0F});
     };
   }
 };
@@ -52,7 +52,7 @@ struct MaxUnpoolTwoByTwoGradient {
     const auto d = from(0, 2 * y + 1, 2 * x), e = from(0, 2 * y + 1, 2 * x + 1);
     const auto d_a = from(1, 2 * y, 2 * x), d_b = from(1, 2 * y, 2 * x + 1);
     const auto d_d = from(1, 2 * y + 1, 2 * x), d_e = from(1, 2 * y + 1, 2 * x + 1);
-    return [=](auto c) { return FourPlaces::beside_largest({a(c), b(c), d(c), e(c)}, {d_a(c), d_b(c), d_d(c), d_e(c)}); };
+    return [=](auto c) { return FourPlaces::at_largest({a(c), b(c), d(c), e(c)}, {d_a(c), d_b(c), d_d(c), d_e(c)}); };
   }
 };
 

@@ -37,7 +37,7 @@ class BinaryCrossEntropy final : public Loss {
 
   void check(const LossSetting& setting) const override {
     if (setting.target.kind == TargetSpec::Kind::image) {
-      fail(ErrorKind::usage, "it needs numbers from 0 to 1 beside the images, and the source has target images");
+      fail(ErrorKind::usage, "it needs numbers from 0 to 1 for each image, but the source has target images");
     }
     if (weights_.size() < 2 || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
     fail(ErrorKind::usage, "positive_weight: {} numbers, and the network's output has {}", weights_.size(), setting.output[0]);

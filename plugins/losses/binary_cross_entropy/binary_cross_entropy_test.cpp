@@ -47,9 +47,9 @@ TEST(BinaryCrossEntropy, NamesTheSampleWhoseNumbersAreNoTargets) {
     numbers[4] = wrong;
     const Error error = testkit::error_of([&] { check("binary_cross_entropy"); });
     EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), fmt::format("sample 'photos/1.jpg': number 2 of 3 is {}, and loss 'binary_cross_entropy' takes "
-                                           "those from 0 to 1",
-                                           wrong));
+    EXPECT_EQ(error.message(),
+              fmt::format("sample 'photos/1.jpg': number 2 of 3 is {}, but loss 'binary_cross_entropy' takes numbers from 0 to 1",
+                          wrong));
   }
   EXPECT_NO_THROW(check("mean_squared_error"));
   batch->weights[1] = 0;  // it does not count
@@ -76,7 +76,7 @@ TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_EQ(mistake({1, 2, 3}, none), "");
   EXPECT_EQ(mistake({1, 2}, none), "loss 'binary_cross_entropy': positive_weight: 2 numbers, and the network's output has 3");
   EXPECT_EQ(mistake({}, TargetSpec::Kind::image),
-            "loss 'binary_cross_entropy': it needs numbers from 0 to 1 beside the images, and the source has target images");
+            "loss 'binary_cross_entropy': it needs numbers from 0 to 1 for each image, but the source has target images");
   EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {-1})), Error);
   EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {0})), Error);
 }

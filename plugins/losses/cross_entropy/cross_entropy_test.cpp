@@ -152,7 +152,7 @@ TEST(CrossEntropy, RefusesWeightsThatDoNotFit) {
     check_loss(*testkit::make_loss("cross_entropy", list_table("class_weights", {1, 2})), setting);
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "loss 'cross_entropy': class_weights: 2 numbers, and the network's output has 3 channels");
+    EXPECT_STREQ(error.what(), "loss 'cross_entropy': class_weights: 2 numbers, but the network's output has 3 channels");
   }
   EXPECT_THROW(testkit::make_loss("cross_entropy", list_table("class_weights", {1, -1})), Error);
   EXPECT_THROW(testkit::make_loss("cross_entropy", list_table("class_weights", {0, 0, 0})), Error);

@@ -62,8 +62,7 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
     return "";
   };
   const auto loss = testkit::make_loss("pixel_cross_entropy");
-  EXPECT_EQ(mistake(*loss),
-            "loss 'pixel_cross_entropy' needs images of class indices beside the images, and the source has none");
+  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy' needs label images of class indices, but the source has none");
   setting.target.kind = TargetSpec::Kind::classes;
   setting.target.classes.fill(255);
   setting.target.classes[4] = 3;
@@ -73,20 +72,19 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   setting.target.classes[4] = 2;
   EXPECT_EQ(mistake(*loss), "");
   EXPECT_EQ(mistake(*testkit::make_loss("pixel_cross_entropy", weights({1, 2}))),
-            "loss 'pixel_cross_entropy': class_weights: 2 numbers, and the network's output has 3 channels");
+            "loss 'pixel_cross_entropy': class_weights: 2 numbers, but the network's output has 3 channels");
   setting.output = {3, 4, 4};
   EXPECT_EQ(mistake(*loss),
-            "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");
+            "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, but the label images are 8 x 8: they must match");
   setting.target.scale = 2;
-  EXPECT_EQ(
-      mistake(*loss),
-      "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 16 x 16 (2 times the input's "
-      "8 x 8): they must match");
+  EXPECT_EQ(mistake(*loss),
+            "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, but the label images are 16 x 16 (2 times the "
+            "input's 8 x 8): they must match");
   setting.output = {3, 16, 16};
   EXPECT_EQ(mistake(*loss), "");
   setting.target.scale = 1;
   EXPECT_EQ(mistake(*loss),
-            "loss 'pixel_cross_entropy': the network's output is 3 x 16 x 16, and the label images are 8 x 8: they must match; "
+            "loss 'pixel_cross_entropy': the network's output is 3 x 16 x 16, but the label images are 8 x 8: they must match; "
             "target_scale = 2 in the source, if they are as large as the output");
   setting.output = {3};
   EXPECT_NE(mistake(*loss).find("the network gives 3 numbers for a whole image, as classifiers do"), std::string::npos);

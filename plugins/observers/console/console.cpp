@@ -57,15 +57,15 @@ std::string progress_line(const TickEvent& e) {
 
 std::string asked_text(const RequestEvent& e) {
   if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // the completed request shows its reason
-  if (e.signal != 0) return "stopping after the step under way; once more to stop at once";
-  return fmt::format("stopping after the step under way: {} asks for it", e.by);
+  if (e.signal != 0) return "stopping after the current step; another signal stops at once";
+  return fmt::format("stopping after the current step, requested by {}", e.by);
 }
 
 std::string completed_text(const RequestEvent& e) {
   switch (e.kind) {
     case RequestKind::save: return fmt::format("weights after step {}: {}", e.step, e.text);
     case RequestKind::rate_factor:
-      return fmt::format("from step {} on the learning rate is multiplied by {:g}: {} asked for it", e.step + 1, e.factor, e.by);
+      return fmt::format("from step {} the learning rate is multiplied by {:g}, requested by {}", e.step + 1, e.factor, e.by);
     case RequestKind::stop:
       if (!e.text.empty()) return fmt::format("stopped after {} step{} ({})", e.step, e.step == 1 ? "" : "s", e.text);
       break;
@@ -134,7 +134,7 @@ class ConsoleObserver final : public RunObserver {
 
   void checkpoint(const CheckpointEvent& e) override {
     if (e.by_default) return;  // one per epoch, shown with the next line
-    say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
+    say(fmt::format("checkpoint after step {}: {} (training paused for {:.3g} ms)", e.step, e.path.string(),
                     e.stood_still_seconds * 1e3));
   }
 
@@ -143,9 +143,9 @@ class ConsoleObserver final : public RunObserver {
     if (e.count > kBadSamplesNamed) return;
     print(fmt::format("bad sample {}: {}", e.action, last_bad_));
     if (e.count < kBadSamplesNamed) return;
-    print(has_folder_
-              ? "further bad samples are counted, and named in quarantine.jsonl only"
-              : "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names them");
+    print(has_folder_ ? "further bad samples are counted, and listed only in quarantine.jsonl"
+                      : "further bad samples are only counted; without a run folder, [observe.ledger] file needs an absolute "
+                        "path to list them");
   }
 
   // Counts those beyond the few that were named as they came.
@@ -158,7 +158,7 @@ class ConsoleObserver final : public RunObserver {
     const std::string text = e.state == RequestEvent::State::asked ? asked_text(e)
                              : e.state == RequestEvent::State::completed
                                  ? completed_text(e)
-                                 : fmt::format("{} asked for {}, which was refused: {}", e.by, to_string(e.kind), e.text);
+                                 : fmt::format("{} requested {}, which was refused: {}", e.by, to_string(e.kind), e.text);
     if (!text.empty()) say(text);
   }
 

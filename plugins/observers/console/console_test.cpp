@@ -175,7 +175,7 @@ TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {
   EXPECT_EQ(said([](RunObserver& observer) {
               for (std::uint64_t count = 4; count <= 7; ++count) observer.bad_sample(bad_sample_event(count));
             }),
-            line + line + "further bad samples are counted, and named in quarantine.jsonl only\n");
+            line + line + "further bad samples are counted, and listed only in quarantine.jsonl\n");
   for (const std::uint64_t count : {5U, 6U}) {
     const std::string all =
         count == 5 ? "" : "warning: 6 bad samples in all; the last is 'a.tar (b.jpg)': the file is empty (decode_image)\n";
@@ -194,8 +194,8 @@ TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {
               observer.bad_sample(bad_sample_event(5));
             }),
             line +
-                "further bad samples are counted; without a folder of the run, a whole path as [observe.ledger] file names "
-                "them\n");
+                "further bad samples are only counted; without a run folder, [observe.ledger] file needs an absolute path to "
+                "list them\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
@@ -219,11 +219,11 @@ TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
               request.text = "the run has no folder";
               observer.request(request);
             }),
-            "stopping after the step under way; once more to stop at once\n"
-            "stopping after the step under way: observer page asks for it\n"
-            "from step 13 on the learning rate is multiplied by 0.5: observer page asked for it\n"
+            "stopping after the current step; another signal stops at once\n"
+            "stopping after the current step, requested by observer page\n"
+            "from step 13 the learning rate is multiplied by 0.5, requested by observer page\n"
             "weights after step 12: runs/w.safetensors\n"
-            "observer page asked for save, which was refused: the run has no folder\n");
+            "observer page requested save, which was refused: the run has no folder\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {

@@ -118,16 +118,15 @@ class KubeflowObserver final : public RunObserver {
     try {
       const web::HttpReply reply = http_.perform(request);
       cause = reply.broken;
-      if (cause.empty() && reply.head.status / 100 != 2) cause = fmt::format("the answer was HTTP {}", reply.head.status);
+      if (cause.empty() && reply.head.status / 100 != 2) cause = fmt::format("the response was HTTP {}", reply.head.status);
     } catch (const Error& error) {
       cause = error.what();
     }
     works_ = cause.empty();
     if (!works_ && !std::exchange(warned_, true)) {
-      control_->warn(
-          fmt::format("the status of the TrainJob is not up to date: '{}': {}; the run goes on, and further ones are "
-                      "not told",
-                      url_, cause));
+      control_->warn(fmt::format(
+          "the status of the TrainJob is not up to date: '{}': {}; the run continues, and further failures are not logged", url_,
+          cause));
     }
   }
 

@@ -93,7 +93,7 @@ TEST_F(KubeflowTest, ARefusalIsSaidOnceAndTheRunGoesOn) {
   observer->tick(tick(5));
   observer->end(done());
   ASSERT_EQ(control_.texts.size(), 1U);
-  EXPECT_NE(control_.texts[0].find("the answer was HTTP 500; the run goes on"), std::string::npos) << control_.texts[0];
+  EXPECT_NE(control_.texts[0].find("the response was HTTP 500; the run continues"), std::string::npos) << control_.texts[0];
   EXPECT_EQ(server.requests().size(), 1U) << "the end asks no server that has just failed";
 }
 

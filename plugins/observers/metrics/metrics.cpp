@@ -136,7 +136,7 @@ class MetricsObserver final : public RunObserver {
   void add_kinds(JsonLine& line, const std::string& graph, const std::vector<Figure>& figures) {
     std::vector<std::string> shares, higher, details;
     for (const Figure& figure : figures) {
-      if (!told_.insert({graph, figure.name}).second) continue;
+      if (!announced_.insert({graph, figure.name}).second) continue;
       if (figure.percent) shares.push_back(figure.name);
       if (figure.higher_is_better) higher.push_back(figure.name);
       if (figure.is_detail) details.push_back(figure.name);
@@ -159,13 +159,13 @@ class MetricsObserver final : public RunObserver {
     if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
     output_is_gone_ = true;
     if (errno == EPIPE) return std::clearerr(stdout);
-    if (control_ != nullptr) control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
+    if (control_ != nullptr) control_->warn(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
 
   const Params params_;
   RunControl* control_ = nullptr;
   std::optional<LineFile> file_;                        // empty in a run without a folder
-  std::set<std::pair<std::string, std::string>> told_;  // graphs and metrics
+  std::set<std::pair<std::string, std::string>> announced_;  // graphs and metrics
   bool output_is_gone_ = false;
 };
 

@@ -27,8 +27,8 @@
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 #include "millrace/util/run_settings.h"
 #include "millrace/util/text.h"
 
@@ -127,9 +127,9 @@ Json texts(const Texts& all) {
 // MLflow's message about a refused request: {"error_code":"...","message":"..."}.
 std::string refusal(const web::HttpReply& reply) {
   const Json body = Json::parse(reply.text, nullptr, false);
-  const bool is_said = body.is_object() && body.contains("message") && body["message"].is_string();
-  const std::string said = is_said ? body["message"].get<std::string>() : reply.text;
-  return fmt::format("HTTP {}: {}", reply.head.status, shown(said));
+  const bool has_message = body.is_object() && body.contains("message") && body["message"].is_string();
+  const std::string message = has_message ? body["message"].get<std::string>() : reply.text;
+  return fmt::format("HTTP {}: {}", reply.head.status, shown(message));
 }
 
 // RFC 7617
@@ -147,7 +147,7 @@ std::string basic_authorization(std::string_view user, std::string_view password
 }
 
 Json Client::call(const std::string& method, const std::string& path, const Json& body, web::Milliseconds patience) {
-  if (stop_.stop_requested()) fail(ErrorKind::storage, "'{}': there is no time left for it", path);
+  if (stop_.stop_requested()) fail(ErrorKind::storage, "'{}': no time is left", path);
   const std::string text = body.is_null() ? "" : body.dump();
   web::HttpRequest request;
   if (method != "GET") request.method = method;
@@ -163,7 +163,7 @@ Json Client::call(const std::string& method, const std::string& path, const Json
   if (reply.head.status == 404 && method == "GET") return nullptr;
   if (reply.head.status != 200) fail(ErrorKind::storage, "'{}': {}", request.url, refusal(reply));
   Json answer = Json::parse(reply.text.empty() ? "{}" : reply.text, nullptr, false);
-  if (!answer.is_object()) fail(ErrorKind::storage, "'{}': the answer is no JSON: {}", request.url, shown(reply.text));
+  if (!answer.is_object()) fail(ErrorKind::storage, "'{}': the response is not JSON: {}", request.url, shown(reply.text));
   return answer;
 }
 
@@ -326,7 +326,7 @@ class Sender {
       } catch (const std::exception& error) {
         failed_ = true;
         if (!stop.stop_requested() && !std::exchange(warned_, true)) {
-          warn_(fmt::format("{}; the run goes on, and metrics wait", error.what()));
+          warn_(fmt::format("{}; the run continues, and metrics are sent later", error.what()));
         }
       }
       const std::lock_guard lock(mutex_);
@@ -340,9 +340,9 @@ class Sender {
   void send_all(const std::stop_token& stop) {
     if (identifier_.empty()) begin();
     if (!is_kept_) keep_identifier();
-    if (!told_params_) {
+    if (!sent_params_) {
       client_.log_params(identifier_, record_.params);
-      told_params_ = true;
+      sent_params_ = true;
     }
     while (!stop.stop_requested()) {
       std::vector<Metric> batch = take();
@@ -363,8 +363,8 @@ class Sender {
     std::vector<Metric> batch;
     const std::lock_guard lock(mutex_);
     for (; !waiting_.empty() && batch.size() < Client::kMaxMetrics; waiting_.pop_front()) {
-      const auto told = told_steps_.find(waiting_.front().key);
-      if (told == told_steps_.end() || waiting_.front().step > told->second) batch.push_back(std::move(waiting_.front()));
+      const auto sent = sent_steps_.find(waiting_.front().key);
+      if (sent == sent_steps_.end() || waiting_.front().step > sent->second) batch.push_back(std::move(waiting_.front()));
     }
     sending_ = batch.size();
     return batch;
@@ -384,11 +384,11 @@ class Sender {
       return;
     }
     for (const auto& [key, newest] : client_.newest_steps(before)) {
-      if (const auto step = step_today(newest, *record_.resumed)) told_steps_[key] = *step;
+      if (const auto step = step_today(newest, *record_.resumed)) sent_steps_[key] = *step;
     }
     client_.reopen_run(before);
     identifier_ = before;
-    is_kept_ = told_params_ = true;  // parameters cannot be changed there
+    is_kept_ = sent_params_ = true;  // parameters cannot be changed there
   }
 
   // If it cannot be written, metrics are sent anyway.
@@ -400,7 +400,7 @@ class Sender {
       is_kept_ = true;
     } catch (const Error& error) {
       if (std::exchange(warned_of_file_, true)) return;
-      warn_(fmt::format("{}; it is tried again, and until then a resumed run would begin another one at MLflow", error.what()));
+      warn_(fmt::format("{}; until a retry succeeds, resuming this run would begin a new one at MLflow", error.what()));
     }
   }
 
@@ -409,9 +409,9 @@ class Sender {
   Client client_;
   const std::function<void(const std::string& text)> warn_;
   std::string identifier_;                           // the run's id at MLflow; empty if it has not begun there
-  std::map<std::string, std::uint64_t> told_steps_;  // by metric: the newest valid one (step_today)
+  std::map<std::string, std::uint64_t> sent_steps_;  // by metric: the newest valid one (step_today)
   bool is_kept_ = false;                             // the identifier is stored for a resumed run
-  bool told_params_ = false, warned_ = false, warned_of_file_ = false;
+  bool sent_params_ = false, warned_ = false, warned_of_file_ = false;
   std::atomic<bool> failed_{false};  // about the last request; read by all threads
 
   std::mutex mutex_;
@@ -443,7 +443,7 @@ class MlflowObserver final : public RunObserver {
     }
     if (params_.uri.find('@') != std::string::npos) {
       fail(ErrorKind::usage,
-           "uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD");
+           "uri: must not contain a password: set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD");
     }
   }
 

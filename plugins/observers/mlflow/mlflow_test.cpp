@@ -139,7 +139,7 @@ TEST_F(MlflowTest, ARunsIdentifierIsWrittenAsSoonAsItCanBe) {
   EXPECT_EQ(told(), "train/loss@1 train/loss@2 FINISHED ");
   EXPECT_EQ(text_of("mlflow_run.txt"), "abc\n");
   ASSERT_EQ(control_.texts.size(), 1U);
-  EXPECT_NE(control_.texts[0].find("a resumed run would begin another one at MLflow"), std::string::npos) << control_.texts[0];
+  EXPECT_NE(control_.texts[0].find("resuming this run would begin a new one at MLflow"), std::string::npos) << control_.texts[0];
 }
 
 TEST_F(MlflowTest, AFaultIsSaidOnceAndMetricsWaitForTheServer) {
@@ -152,7 +152,8 @@ TEST_F(MlflowTest, AFaultIsSaidOnceAndMetricsWaitForTheServer) {
   observer->end({});
   EXPECT_EQ(told(), "train/loss@1 train/loss@2 train/loss@3 FINISHED ");
   ASSERT_EQ(control_.texts.size(), 1U);
-  EXPECT_NE(control_.texts[0].find("HTTP 500: {}; the run goes on, and metrics wait"), std::string::npos) << control_.texts[0];
+  EXPECT_NE(control_.texts[0].find("HTTP 500: {}; the run continues, and metrics are sent later"), std::string::npos)
+      << control_.texts[0];
 }
 
 TEST_F(MlflowTest, ASilentServerHoldsUpTheEndForALittleAndWhatIsMissingIsSaid) {
@@ -171,7 +172,7 @@ TEST_F(MlflowTest, RefusesAPasswordInTheFile) {
   Registry registry;
   load_plugin(registry, MILLRACE_PLUGINS "/observer_mlflow.so");
   registry.observers().find("mlflow")->create(Value(Table{{"uri", {}, Value("https://me:pw@host")}}), "[observe.mlflow]", errors);
-  EXPECT_NE(errors.text().find("uri: a file is no place for a password: set MLFLOW_TRACKING_TOKEN"), std::string::npos)
+  EXPECT_NE(errors.text().find("uri: must not contain a password: set MLFLOW_TRACKING_TOKEN"), std::string::npos)
       << errors.text();
 }
 

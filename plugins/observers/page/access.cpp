@@ -58,16 +58,16 @@ bool Access::has_token(std::string_view token) const {
 
 std::string Access::refusal(const Claims& claims, bool asks) const {
   if (!names_this_machine(claims.host)) {
-    return fmt::format("this page answers to addresses of its machine, and not to the name '{}'; observe.page.hosts adds names",
+    return fmt::format("this page accepts only the addresses of its machine, not the name '{}'; add names to observe.page.hosts",
                        shown(claims.host));
   }
   if (!claims.origin.empty() && claims.origin != fmt::format("http://{}", claims.host)) {
-    return fmt::format("a page of '{}' may not look at this run", shown(claims.origin));
+    return fmt::format("a page of '{}' may not access this run", shown(claims.origin));
   }
   if ((asks || !setting_.loopback) && !has_token(claims.token)) {
-    return "the token is missing or wrong: open the address that the run has printed";
+    return "the token is missing or wrong: open the address printed by the run";
   }
-  if (asks && claims.origin.empty()) return "only the run's own page may ask for this: the header Origin is missing";
+  if (asks && claims.origin.empty()) return "only the run's own page may request this: the header Origin is missing";
   return {};
 }
 

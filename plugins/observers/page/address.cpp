@@ -60,7 +60,8 @@ Address read_address(std::string_view key, std::string_view text) {
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (error != std::errc() || port.empty() || end != port.data() + port.size() || !is_ip(address.host)) {
     fail(ErrorKind::usage,
-         "{} = '{}': expected ADDRESS:PORT, as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080; port 0 is a free one", key, text);
+         "{} = '{}': expected ADDRESS:PORT, such as 127.0.0.1:8080, [::1]:8080 or 0.0.0.0:8080; port 0 selects a free one", key,
+         text);
   }
   return address;
 }
@@ -69,7 +70,7 @@ int listen_at(Address& address) {
   const auto failed = [&](int file) {
     const int cause = errno;
     if (file >= 0) ::close(file);
-    fail(ErrorKind::run, "nothing can listen at {}: {}", address.text(), std::strerror(cause));
+    fail(ErrorKind::run, "cannot listen at {}: {}", address.text(), std::strerror(cause));
   };
   SocketAddress wanted = socket_address(address);
   const int file = ::socket(wanted.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

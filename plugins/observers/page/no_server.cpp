@@ -8,7 +8,7 @@ class Server::Loop {};
 
 Server::Server(const Setting& setting, Source) {
   fail(ErrorKind::usage,
-       "observe.page.address = '{}': this build has no server, since libmicrohttpd was not there (Debian: libmicrohttpd-dev)",
+       "observe.page.address = '{}': this build has no server: libmicrohttpd was missing (Debian: libmicrohttpd-dev)",
        setting.address);
 }
 Server::~Server() = default;

@@ -25,7 +25,7 @@
 namespace millrace::page {
 namespace {
 
-constexpr auto kLookPeriod = std::chrono::seconds(5);     // for pictures in the run's folder
+constexpr auto kUpdatePeriod = std::chrono::seconds(5);   // for pictures in the run's folder
 constexpr auto kReportPeriod = std::chrono::seconds(30);  // for report.html, in addition to the ends of epochs
 constexpr auto kStuck = std::chrono::minutes(5);          // without a step, a pass or a packet
 constexpr double kLeastFactor = 1e-3, kMaxFactor = 1e3;  // a run's limits (RunControl::rate_factor())
@@ -77,7 +77,7 @@ class PageObserver final : public RunObserver {
         .text("Shows the run live in a browser, and saves the page as report.html in the run's folder.")
         .delivery(Delivery::latest);
     d.params.add("address", &Params::address).text("ADDRESS:PORT to listen on; port 0: any free one; \"\": report.html only");
-    d.params.add("hosts", &Params::hosts).text("further host names accepted from browsers, besides this machine's");
+    d.params.add("hosts", &Params::hosts).text("further host names accepted from browsers, in addition to this machine's");
     d.params.add("report", &Params::report).text("write report.html, at the end and occasionally before");
   }
   explicit PageObserver(const Params& params) : params_(params) {
@@ -86,7 +86,7 @@ class PageObserver final : public RunObserver {
   // All observers have ended by now; others draw at the end too.
   ~PageObserver() override {
     try {
-      if (has_ended_ && look_for_pictures()) write_report();
+      if (has_ended_ && update_pictures()) write_report();
     } catch (...) {  // the report of end() stays
     }
   }
@@ -109,7 +109,7 @@ class PageObserver final : public RunObserver {
   }
   void pass(const PassEvent& e) override {
     add_movement(e);
-    look_for_pictures();
+    update_pictures();
   }
   void checkpoint(const CheckpointEvent& e) override { add_movement(e); }
   void bad_sample(const BadSampleEvent& e) override { add(e); }
@@ -118,7 +118,7 @@ class PageObserver final : public RunObserver {
   void tick(const TickEvent& e) override {
     add(e);
     const auto now = Clock::now();
-    if (now - looked_ >= kLookPeriod) look_for_pictures();
+    if (now - updated_ >= kUpdatePeriod) update_pictures();
     if (now - written_ >= kReportPeriod) write_report();
   }
   void telemetry(const TelemetryEvent& e) override {
@@ -130,7 +130,7 @@ class PageObserver final : public RunObserver {
   void end(const RunEnd& e) override {
     has_failed_ = !e.error.empty();
     story_.with([&](Story& story) { story.end(e); });
-    look_for_pictures();
+    update_pictures();
     write_report();
     if (server_) server_->close();
     has_ended_ = true;
@@ -175,8 +175,8 @@ class PageObserver final : public RunObserver {
     }
   }
 
-  bool look_for_pictures() {  // true if there are new ones
-    looked_ = Clock::now();
+  bool update_pictures() {  // true if there are new ones
+    updated_ = Clock::now();
     if (folder_.empty()) return false;
     std::vector<Picture> pictures = pictures_in(folder_);
     return story_.with([&](Story& story) { return story.show(std::move(pictures)); });
@@ -198,7 +198,7 @@ class PageObserver final : public RunObserver {
       file.write(kept_document(story_.with([](const Story& story) { return story.snapshot(); }), pictures.text()));
       file.commit();
     } catch (const Error& error) {
-      if (!has_ended_) control_->warn(fmt::format("the page of the run is not kept: {}", error.what()));
+      if (!has_ended_) control_->warn(fmt::format("cannot save the page of the run: {}", error.what()));
     }
   }
 
@@ -206,7 +206,7 @@ class PageObserver final : public RunObserver {
   RunControl* control_ = nullptr;
   std::filesystem::path folder_;
   SharedStory story_;
-  Clock::time_point looked_ = Clock::now(), written_ = Clock::now();
+  Clock::time_point updated_ = Clock::now(), written_ = Clock::now();
   bool has_ended_ = false;
   std::uint64_t packets_ = 0;  // processed by stages
   std::atomic<bool> has_failed_{false};

@@ -142,7 +142,7 @@ function showHead() {
   $("actions").hidden = !token || kept !== null || link === "gone" || state.end !== null;
   for (const button of $("actions").children) button.disabled = link !== "live";
   setText("footer", kept ? "A page that Millrace has kept of a run. It needs no network." :
-    token ? "" : "You may look at this run. To ask it for something, open the address that the run has printed.");
+    token ? "" : "You may look at this run. To ask it for something, open the address printed by the run.");
 }
 function notice(text, kind = "") {
   $("notice").hidden = text === "";
@@ -660,13 +660,13 @@ function connect() {
   heard = Date.now();
   const on = (name, then) => source.addEventListener(name, (event) => { heard = Date.now(); then(event); });
   on("state", (event) => {
-    const told = JSON.parse(event.data), begins = `${told.run.folder} ${told.run.began}`;
+    const fresh = JSON.parse(event.data), begins = `${fresh.run.folder} ${fresh.run.began}`;
     if (known !== begins) { forget(); logged = 0; $("log").replaceChildren(); }
     known = begins;
     tries = 0;
     if (link !== "live") notice("");
     link = "live";
-    take(told);
+    take(fresh);
     showPlots();
   });
   on("change", (event) => take(JSON.parse(event.data)));
@@ -686,9 +686,9 @@ function lost() {
   link = ++tries > 8 ? "gone" : "lost";
   showSoon({});
   if (link === "gone") {
-    notice("The run does not answer any more, and has not said how it ended: it was killed, or the network is gone. This page asks again every half minute.", "warning");
+    notice("The run no longer responds, and has not reported how it ended: it was killed, or the network is gone. This page retries every half minute.", "warning");
   } else if (tries > 1) {
-    notice(known ? "The connection to the run is lost. Trying again…" : "The run does not answer. Trying again…", "warning");
+    notice(known ? "The connection to the run is lost. Trying again…" : "The run does not respond. Trying again…", "warning");
   }
   retry = setTimeout(connect, Math.min(500 * 2 ** tries, 30000));
 }

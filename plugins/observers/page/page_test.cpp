@@ -321,7 +321,7 @@ TEST_F(Page, KeepsTheReportWhereItsPortIsTaken) {
   RunStart start;
   start.folder = own.path();
   second->start(start, asked_);
-  EXPECT_EQ(asked_.text(), fmt::format("warn the page is not served, and report.html is written: nothing can listen at {}: "
+  EXPECT_EQ(asked_.text(), fmt::format("warn the page is not served, and report.html is written: cannot listen at {}: "
                                        "Address already in use",
                                        host_));
   second->end({});
@@ -426,7 +426,7 @@ TEST_F(PageServer, OutlivesWhatFailsInIt) {
   EXPECT_NE(reader.read_until("event: state").find("event: state"), std::string::npos);
   breaks_ = true;
   reader.read_until("\xff");  // until the server closes
-  EXPECT_NE(warning().find(" is closed, and the run goes on: the changes are broken"), std::string::npos) << warning();
+  EXPECT_NE(warning().find(" was closed, and the run continues: the changes are broken"), std::string::npos) << warning();
 }
 
 TEST_F(PageServer, TellsThatARunIsStuck) {

@@ -176,7 +176,7 @@ class Server::Loop {
   Text state_;                      // made when `state_change_` was the next change, at `state_time_`
   std::uint64_t state_change_ = 0;
   Clock::time_point state_time_;
-  Clock::time_point told_ = Clock::now(), changed_ = Clock::now();
+  Clock::time_point sent_ = Clock::now(), changed_ = Clock::now();
   bool ended_ = false;  // no more changes follow
   std::atomic<bool> closing_{false};
   std::thread thread_;  // last: it uses all of the above
@@ -232,7 +232,7 @@ void Server::Loop::start_daemon() {
   if (daemon_ == nullptr) {
     ::close(socket_);
     ::close(wake_);
-    fail(ErrorKind::run, "the page's server at {} cannot be started", address_.text());
+    fail(ErrorKind::run, "cannot start the page's server at {}", address_.text());
   }
 }
 
@@ -262,7 +262,7 @@ void Server::Loop::run() {
     serve();
   } catch (...) {
     guarded(false, [this] {
-      source_.warn(fmt::format("the page at {} is closed, and the run goes on: {}", address_.text(), current_error().what()));
+      source_.warn(fmt::format("the page at {} was closed, and the run continues: {}", address_.text(), current_error().what()));
       return true;
     });
   }
@@ -276,11 +276,11 @@ void Server::Loop::serve() {
     wait();
     if (!until && closing_) {
       until = Clock::now() + kGoodbye;
-      told_ = Clock::time_point();
+      sent_ = Clock::time_point();
       tell_changes();
       append(event("end", "{}"));
       ended_ = true;
-    } else if (!until && Clock::now() - told_ >= kChangePeriod) {
+    } else if (!until && Clock::now() - sent_ >= kChangePeriod) {
       tell_changes();
     }
     wake_listeners();
@@ -320,7 +320,7 @@ void Server::Loop::leave() {
 
 // Waits for a request, the next change or close().
 void Server::Loop::wait() {
-  const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(told_ + kChangePeriod - Clock::now()).count();
+  const auto due = std::chrono::duration_cast<std::chrono::milliseconds>(sent_ + kChangePeriod - Clock::now()).count();
   auto patience = listeners_.empty() ? 1000 : std::max<std::int64_t>(due + 1, 0);
   MHD_UNSIGNED_LONG_LONG next = 0;
   if (MHD_get_timeout(daemon_, &next) == MHD_YES) patience = std::min(patience, static_cast<std::int64_t>(next));
@@ -330,12 +330,12 @@ void Server::Loop::wait() {
 }
 
 void Server::Loop::tell_changes() {
-  told_ = Clock::now();
+  sent_ = Clock::now();
   if (listeners_.empty()) return;
   const std::string changes = source_.changes();
   if (changes != "{}") {
     append(event("change", changes));
-  } else if (told_ - changed_ >= kSignOfLife) {
+  } else if (sent_ - changed_ >= kSignOfLife) {
     append(event("alive", "0"));
   }
 }
@@ -402,13 +402,13 @@ MHD_Result Server::Loop::begin(MHD_Connection* connection, std::string_view url,
   const Claims claims{.host = header(connection, "Host"), .origin = header(connection, "Origin"), .token = token_of(connection)};
   const bool asks = method == "POST";
   if (!asks && method != "GET" && method != "HEAD") {
-    return send(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are answered\n");
+    return send(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET, HEAD and POST are supported\n");
   }
   if (!asks && url == kHealth) return MHD_YES;  // reveals nothing confidential about the run
   if (const std::string refusal = access_.refusal(claims, asks); !refusal.empty()) {
     return send(connection, MHD_HTTP_FORBIDDEN, refusal + "\n");
   }
-  if (asks && !url.starts_with("/ask/")) return send(connection, MHD_HTTP_NOT_FOUND, "nothing can be asked for here\n");
+  if (asks && !url.starts_with("/ask/")) return send(connection, MHD_HTTP_NOT_FOUND, "this address accepts no requests\n");
   if (header(connection, "Content-Length").size() > 2) {
     return send(connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long\n");
   }
@@ -433,13 +433,13 @@ MHD_Result Server::Loop::get(MHD_Connection* connection, std::string_view url) {
   if (url == kHealth) return send_health(connection);
   if (url == "/metrics") return send(connection, MHD_HTTP_OK, source_.metrics(), kPrometheusType.data());
   if (url.starts_with(kPictures)) return send_picture(connection, url.substr(kPictures.size()));
-  return send(connection, MHD_HTTP_NOT_FOUND, "there is no such page\n");
+  return send(connection, MHD_HTTP_NOT_FOUND, "page not found\n");
 }
 
 MHD_Result Server::Loop::listen(MHD_Connection* connection) {
   const bool has_token = access_.has_token(token_of(connection));  // others leave room for those with the token
   if (listeners_.size() >= (has_token ? kMaxListeners : kMaxWithoutToken)) {
-    return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages show this run\n");
+    return send(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many pages are open for this run\n");
   }
   if (listeners_.empty()) {  // changes until now are dropped, so the state must be made after them
     source_.changes();

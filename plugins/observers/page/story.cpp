@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "json.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/prometheus.h"
-#include "millrace/util/retold.h"
 #include "millrace/util/run_settings.h"
 
 namespace millrace::page {
@@ -242,7 +242,7 @@ void Story::recall(const std::filesystem::path& metrics, const ResumedAt& at) {
     event.graph = run_.graph;
     add(event);
   };
-  retell(metrics, at, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }});
+  send_earlier_events(metrics, at, {.step = add_step, .pass = [this](const PassEvent& event) { add(event); }});
 }
 
 void Story::plot(const std::string& graph, std::uint64_t step, const Figure& figure, bool smooth) {
@@ -431,12 +431,12 @@ std::string Story::changes() {
     if (from < each.course.size()) curves.push_back(curve(name, each, from));
   }
   if (!curves.empty()) members.push_back(fmt::format("\"curves\":[{}]", fmt::join(curves, ",")));
-  std::vector<std::string> said;
+  std::vector<std::string> lines;
   for (const Message& each : log_) {
-    if (each.number > told_messages_) said.push_back(message(each));
+    if (each.number > sent_messages_) lines.push_back(message(each));
   }
-  told_messages_ = messages_;
-  if (!said.empty()) members.push_back(fmt::format("\"log\":[{}]", fmt::join(said, ",")));
+  sent_messages_ = messages_;
+  if (!lines.empty()) members.push_back(fmt::format("\"log\":[{}]", fmt::join(lines, ",")));
   return fmt::format("{{{}}}", fmt::join(members, ","));
 }
 

@@ -13,8 +13,8 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/recent_rates.h"
-#include "millrace/util/retold.h"
 
 namespace millrace::page {
 
@@ -91,7 +91,7 @@ class Story {
   std::vector<Picture> pictures_;
   std::optional<RunEnd> end_;
   unsigned changed_ = 0;  // Parts
-  std::uint64_t messages_ = 0, told_messages_ = 0;
+  std::uint64_t messages_ = 0, sent_messages_ = 0;
 };
 
 }  // namespace millrace::page

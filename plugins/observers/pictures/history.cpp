@@ -81,10 +81,10 @@ void History::pass(const PassEvent& e) {
 }
 
 void History::read(const std::filesystem::path& metrics, const ResumedAt& at) {
-  retell(metrics, at,
-         {.step = [this](const StepEvent& event) { step(event); },
-          .epoch = [this](const EpochEvent& event) { epoch(event); },
-          .pass = [this](const PassEvent& event) { pass(event); }});
+  send_earlier_events(metrics, at,
+                      {.step = [this](const StepEvent& event) { step(event); },
+                       .epoch = [this](const EpochEvent& event) { epoch(event); },
+                       .pass = [this](const PassEvent& event) { pass(event); }});
 }
 
 }  // namespace millrace::pictures

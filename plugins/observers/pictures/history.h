@@ -12,7 +12,7 @@
 
 #include "millrace/observer.h"
 #include "millrace/util/course.h"
-#include "millrace/util/retold.h"
+#include "millrace/util/earlier_events.h"
 
 namespace millrace::pictures {
 

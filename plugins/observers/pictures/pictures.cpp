@@ -214,7 +214,7 @@ class PicturesObserver final : public RunObserver {
     } catch (...) {
       const Error error = current_error();
       if (!std::exchange(has_warned_, true)) {
-        control_->warn(fmt::format("{} stays as it was until it can be drawn: {}", name, error.what()));
+        control_->warn(fmt::format("{} keeps its old content until it can be drawn: {}", name, error.what()));
       }
     }
   }

@@ -136,7 +136,7 @@ TEST_F(PicturesTest, OutliveAFullDiskWithOneWarning) {
     EXPECT_FALSE(exists("results.png"));
   }
   ASSERT_EQ(control_.texts.size(), 1U);
-  EXPECT_TRUE(control_.texts[0].starts_with("results.png stays as it was until it can be drawn: ")) << control_.texts[0];
+  EXPECT_TRUE(control_.texts[0].starts_with("results.png keeps its old content until it can be drawn: ")) << control_.texts[0];
   observer->end(end_event());
   EXPECT_TRUE(is_picture("results.png"));
 }

@@ -86,7 +86,7 @@ class PrometheusObserver final : public RunObserver {
     } catch (const Error& error) {
       if (!std::exchange(warned_, true)) {
         control_->warn(
-            fmt::format("observer 'prometheus': '{}' stays as it was until it can be written: {}", path_, error.what()));
+            fmt::format("observer 'prometheus': '{}' keeps its old content until it can be written: {}", path_, error.what()));
       }
     }
   }

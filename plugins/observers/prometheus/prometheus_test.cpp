@@ -66,7 +66,7 @@ TEST_F(PrometheusObserverTest, AFullDiskKeepsTheFileAndIsSaidOnce) {
     EXPECT_EQ(text_of("millrace.prom"), before);
   }
   ASSERT_EQ(control_.texts.size(), 1U);
-  EXPECT_NE(control_.texts[0].find("stays as it was until it can be written: cannot write '"), std::string::npos)
+  EXPECT_NE(control_.texts[0].find("keeps its old content until it can be written: cannot write '"), std::string::npos)
       << control_.texts[0];
 }
 

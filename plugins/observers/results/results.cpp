@@ -17,9 +17,9 @@
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
+#include "millrace/util/earlier_events.h"
 #include "millrace/util/json_lines.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/retold.h"
 
 namespace millrace {
 namespace {
@@ -88,7 +88,7 @@ class ResultsObserver final : public RunObserver {
     if (!e.class_matrix.empty()) write_classes(e);
   }
   void sync() override {
-    if (file_) look_at_file();
+    if (file_) check_file();
     if (file_) file_->sync();
   }
   void end(const RunEnd&) override {
@@ -186,8 +186,8 @@ class ResultsObserver final : public RunObserver {
     try {
       write();
     } catch (const Error& error) {
-      if (!told_.insert(name).second) return;
-      control_->warn(fmt::format("{} stays as it was until it can be written: {}", name, error.what()));
+      if (!warned_.insert(name).second) return;
+      control_->warn(fmt::format("{} keeps its old content until it can be written: {}", name, error.what()));
     }
   }
 
@@ -199,12 +199,12 @@ class ResultsObserver final : public RunObserver {
   }
 
   // A new file begins with the column names.
-  void look_at_file() {
+  void check_file() {
     const std::string path = (folder_ / "results.csv").string();
     std::error_code ignored;
     if (std::filesystem::exists(path, ignored) || ignored) return;
-    if (!std::exchange(told_of_moving_, true)) {
-      control_->warn(fmt::format("'{}' was moved away or removed: rows from here on are in a new file of this name", path));
+    if (!std::exchange(warned_of_moving_, true)) {
+      control_->warn(fmt::format("'{}' was moved or removed: rows from here on are in a new file of this name", path));
     }
     write_all();
   }
@@ -255,8 +255,8 @@ class ResultsObserver final : public RunObserver {
   std::size_t in_file_ = 0;                  // number of rows in the file, its first ones
   std::vector<Row> rows_;                    // rows after those
   std::map<std::string, ByClass> by_class_;  // by graph
-  bool told_of_moving_ = false;
-  std::set<std::string> told_;  // files with a warning already logged
+  bool warned_of_moving_ = false;
+  std::set<std::string> warned_;  // files with a warning already logged
   std::optional<LineFile> file_;
   bool is_behind_ = false;  // results.csv lacks rows or columns
 };

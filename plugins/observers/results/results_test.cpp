@@ -106,7 +106,8 @@ TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
     EXPECT_EQ(text_of("results.csv"), before);
   }
   ASSERT_EQ(control_.texts.size(), 3U);
-  EXPECT_NE(control_.texts[0].find("results.csv stays as it was until it can be written: cannot write '"), std::string::npos)
+  EXPECT_NE(control_.texts[0].find("results.csv keeps its old content until it can be written: cannot write '"),
+            std::string::npos)
       << control_.texts[0];
   observer->pass(pass);
   observer->sync();
@@ -160,8 +161,7 @@ TEST_F(ResultsObserverTest, AFileThatWasMovedAwayIsBegunAnewAndThatIsSaidOnce) {
   observer->end({});
   EXPECT_EQ(text_of("results.csv"), text_of("results.csv.1")) << "a header and one row each";
   EXPECT_EQ(control_.texts, std::vector<std::string>{"'" + path.string() +
-                                                     "' was moved away or removed: rows from here on are in a new file of this "
-                                                     "name"});
+                                                     "' was moved or removed: rows from here on are in a new file of this name"});
 }
 
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {

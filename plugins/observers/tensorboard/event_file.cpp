@@ -110,7 +110,7 @@ void EventFile::flush() {
     if (taken < 0 && errno == EINTR) continue;
     if (taken <= 0) {
       cause_ = errno;
-      tell("events wait in memory until they can be written");
+      warn_once("events wait in memory until they can be written");
       break;
     }
     done += static_cast<std::size_t>(taken);
@@ -122,7 +122,7 @@ void EventFile::sync() {
   flush();
   if (::fsync(file_) == 0) return;
   cause_ = errno;
-  tell("events may not outlive a loss of power");
+  warn_once("a power loss may lose events");
 }
 
 void EventFile::finish() {
@@ -133,8 +133,8 @@ void EventFile::finish() {
        std::strerror(cause_));
 }
 
-void EventFile::tell(const std::string& what) {
-  if (std::exchange(told_, true)) return;
+void EventFile::warn_once(const std::string& what) {
+  if (std::exchange(warned_, true)) return;
   warn_(fmt::format("'{}': {}: {}", path_, std::strerror(cause_), what));
 }
 

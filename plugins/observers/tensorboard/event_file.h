@@ -39,7 +39,7 @@ class EventFile {
   static constexpr std::size_t kMaxKept = std::size_t{4} << 20;
 
  private:
-  void tell(const std::string& what);
+  void warn_once(const std::string& what);
 
   std::string path_;
   const Warn warn_;
@@ -48,7 +48,7 @@ class EventFile {
   std::int64_t flushed_ = 0;  // milliseconds of the steady clock
   std::size_t lost_ = 0;      // records
   int cause_ = 0;             // errno of the last failed call
-  bool told_ = false;
+  bool warned_ = false;
 };
 
 }  // namespace millrace::tensorboard

@@ -184,8 +184,8 @@ Summary::Value& add_value(Event& event, const std::string& tag, const std::strin
 std::filesystem::path events_of(const std::filesystem::path& run) {
   if (EventFile::is_there(run)) return run;
   std::filesystem::path folder = run.parent_path() / "tensorboard" / run.filename();
-  std::error_code told;  // depends on who creates the file
-  std::filesystem::create_directories(folder, told);
+  std::error_code ignored;  // depends on who creates the file
+  std::filesystem::create_directories(folder, ignored);
   return folder;
 }
 

@@ -111,9 +111,8 @@ TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_STREQ(error.what(),
-                 "optimizer 'muon' updates matrices, and 'conv.bias', 'bn.weight', 'bn.bias', 'fc.bias' are vectors; give "
-                 "another optimizer "
-                 "to all parameters that are no matrices: groups = [{ vectors = true, type = \"adamw\" }]");
+                 "optimizer 'muon' updates matrices, but 'conv.bias', 'bn.weight', 'bn.bias', 'fc.bias' are vectors; give "
+                 "another optimizer to all parameters that are not matrices: groups = [{ vectors = true, type = \"adamw\" }]");
   }
 }
 

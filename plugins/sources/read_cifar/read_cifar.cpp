@@ -25,8 +25,8 @@ CifarFormat cifar_format(std::string_view url, std::uint64_t bytes, bool fine) {
   const bool fits_ten = bytes % ten.record() == 0, fits_hundred = bytes % hundred.record() == 0;
   if (bytes == 0 || (!fits_ten && !fits_hundred)) {
     fail(ErrorKind::data,
-         "'{}' has {} bytes: neither whole records of CIFAR-10 ({} bytes each) nor of CIFAR-100 ({}); is it cut off?", url, bytes,
-         ten.record(), hundred.record());
+         "'{}' has {} bytes: neither whole records of CIFAR-10 ({} bytes each) nor of CIFAR-100 ({}); is it truncated?", url,
+         bytes, ten.record(), hundred.record());
   }
   if (fits_ten != fits_hundred) return fits_ten ? ten : hundred;
   return url.find("_batch") != url.npos ? ten : hundred;
@@ -146,11 +146,11 @@ void ReadCifar::read_labels(const std::string& url) {
   const Storage::Object object = storage_.stat(url);
   const CifarFormat format = cifar_format(url, object.bytes, fine_);
   if (!files_.empty() && format.label_bytes != format_.label_bytes) {
-    fail(ErrorKind::data, "'{}' is of CIFAR-{}, '{}' of the other one: give one of them as path", url,
+    fail(ErrorKind::data, "'{}' belongs to CIFAR-{}, '{}' to the other: set path to one of them", url,
          format.label_bytes == 1 ? 10 : 100, files_.front().url);
   }
   if (!fine_ && format.label_bytes == 1)
-    fail(ErrorKind::data, "labels: \"coarse\" is of CIFAR-100, and '{}' is of CIFAR-10, which has one kind", url);
+    fail(ErrorKind::data, "labels: \"coarse\" needs CIFAR-100, and '{}' is CIFAR-10, which has one kind of labels", url);
   format_ = format;
   const std::uint64_t records = object.bytes / format.record();
   ByteBuffer bytes;
@@ -200,8 +200,9 @@ void ReadCifar::read(Sample& sample) {
   std::uint8_t record[CifarFormat::kMaxRecord];
   storage_.read(sample.url, sample.offset, format_.record(), record);
   if (record[format_.label_at] != sample.label) {
-    fail(ErrorKind::data, "'{}' has changed since it was listed: the label of the record at byte {} was {}, and is {}; run again",
-         sample.url, sample.offset, sample.label, record[format_.label_at]);
+    fail(ErrorKind::data,
+         "'{}' has changed since it was listed: the label of the record at byte {} was {}, and now is {}; run again", sample.url,
+         sample.offset, sample.label, record[format_.label_at]);
   }
   interleave_planes(record + format_.label_bytes, sample.encoded.resize(kCifarImage.bytes()));
   sample.decoded = kCifarImage;

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 // The scheme "file", in its simplest form.
 class LocalFiles : public Storage {
  public:
-  Kind look(const std::string& url) override {
+  Kind kind(const std::string& url) override {
     if (!fs::exists(url)) fail(ErrorKind::data, "'{}' does not exist", url);
     return fs::is_directory(url) ? Kind::folder : Kind::object;
   }
@@ -30,7 +30,7 @@ class LocalFiles : public Storage {
     for (const std::string& name : names) found(stat(url + "/" + name));
   }
   Object stat(const std::string& url) override {
-    look(url);
+    kind(url);
     return {fs::path(url).filename(), fs::file_size(url), std::to_string(fs::last_write_time(url).time_since_epoch().count())};
   }
   void read(const std::string& url, ByteBuffer& out) override {
@@ -140,7 +140,8 @@ TEST_F(ReadCifarTest, AFileThatIsReplacedWhileItIsReadEndsTheRun) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_NE(error.message().find("the label of the record at byte 3073 was 9, and is 4"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("the label of the record at byte 3073 was 9, and now is 4"), std::string::npos)
+        << error.message();
   }
 }
 
@@ -188,8 +189,8 @@ TEST_F(ReadCifarTest, CoarseLabelsOfTheTenClassesAreRefused) {
   write("data_batch_1.bin", record({3}, 0));
   const Error error = error_of("", {}, "coarse");
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), "labels: \"coarse\" is of CIFAR-100, and '" + (root_ / "data_batch_1.bin").string() +
-                                 "' is of CIFAR-10, which has one kind");
+  EXPECT_EQ(error.message(), "labels: \"coarse\" needs CIFAR-100, and '" + (root_ / "data_batch_1.bin").string() +
+                                 "' is CIFAR-10, which has one kind of labels");
 }
 
 TEST_F(ReadCifarTest, NamesAFileThatIsCutOff) {
@@ -206,7 +207,7 @@ TEST_F(ReadCifarTest, NamesAFileThatIsCutOff) {
 TEST_F(ReadCifarTest, RefusesAMixtureOfTheTwo) {
   write("data_batch_1.bin", record({3}, 0));
   write("train.bin", record({3, 4}, 0));
-  EXPECT_NE(error_of("").message().find("is of CIFAR-100, '"), std::string::npos);
+  EXPECT_NE(error_of("").message().find("belongs to CIFAR-100, '"), std::string::npos);
 }
 
 TEST_F(ReadCifarTest, ALabelThatIsNoClassMakesABadSample) {

@@ -9,17 +9,16 @@ namespace fs = std::filesystem;
 TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
   write("cat/b.WEBP");
   auto given = params();
-  EXPECT_EQ(
-      error_of(given).message(),
-      fmt::format("no image in the 1 class folder of '{}': files that end in .jpg, .jpeg, .png are looked for, and there are "
-                  "1 file that ends in none of .jpg, .jpeg, .png, 'cat/b.WEBP'; `extensions` says otherwise",
-                  given.path));
+  EXPECT_EQ(error_of(given).message(),
+            fmt::format("no image in the 1 class folder of '{}': expected files that end in .jpg, .jpeg, .png, and there are "
+                        "1 file without the extension .jpg, .jpeg, .png, 'cat/b.WEBP'; `extensions` selects others",
+                        given.path));
   for (const char* name : {"cat/a.jpg", "cat/c.tif", "cat/d.jpg.1", "cat/IMG_0001", "cat/e\x1b.png~"}) write(name);
   fs::create_symlink("gone", root_ / "cow");
   EXPECT_EQ(opened(given)->size(), 1U);
   EXPECT_EQ(warnings_.warnings(),
-            (std::vector<std::string>{fmt::format("left out of '{}': 5 files that end in none of .jpg, .jpeg, .png, such as "
-                                                  "'cat/IMG_0001'; 1 link that leads nowhere, 'cow'",
+            (std::vector<std::string>{fmt::format("left out of '{}': 5 files without the extension .jpg, .jpeg, .png, such as "
+                                                  "'cat/IMG_0001'; 1 broken link, 'cow'",
                                                   given.path)}));
   given.extensions = {"jpg", "webp", "tif", "1", "png~"};
   EXPECT_EQ(opened(given)->size(), 5U);
@@ -29,9 +28,8 @@ TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
 TEST_F(ReadFolderTest, AFolderThatHoldsHiddenFilesAloneIsNoClass) {
   for (const char* name : {"cat/1.jpg", "dog/1.jpg", "__MACOSX/cat/._1.jpg", "lost+found/1.jpg", "new/.keep"}) write(name);
   EXPECT_EQ(opened(params())->classes(), (std::vector<std::string>{"cat", "dog"}));
-  EXPECT_EQ(warnings_.warnings(),
-            (std::vector<std::string>{
-                fmt::format("left out of '{}': 1 folder that holds hidden files alone, 'new/'", root_.path().string())}));
+  EXPECT_EQ(warnings_.warnings(), (std::vector<std::string>{fmt::format(
+                                      "left out of '{}': 1 folder with only hidden files, 'new/'", root_.path().string())}));
 }
 
 TEST_F(ReadFolderTest, FoldersAndFilesCanBeLeftOut) {
@@ -50,8 +48,8 @@ TEST_F(ReadFolderTest, ClassFoldersThatHoldFoldersAloneAreWarnedAbout) {
   const std::string folder = root_.path().string();
   EXPECT_EQ(
       warnings_.warnings().back(),
-      fmt::format("all 2 class folders in '{}' hold folders alone, such as 'train/cat': is `path` one level too high? If not, "
-                  "label = '^([^/]+)/' says that they are classes",
+      fmt::format("all 2 class folders in '{}' hold only folders, such as 'train/cat': is `path` one level too high? If not, "
+                  "label = '^([^/]+)/' makes them classes",
                   folder));
   write("mixed/1.jpg");
   opened(params());
@@ -69,10 +67,10 @@ TEST_F(ReadFolderTest, MasksBesideTheirPhotographsAreWarnedAbout) {
   EXPECT_EQ(opened(given)->size(), 8U);
   const std::string names = R"(["*_Mask.*", "*_mask.*", "*_mask_?.*"])";
   EXPECT_EQ(warnings_.warnings(),
-            std::vector<std::string>{fmt::format(
-                "'{0}' has files named as masks of photographs beside them, 3 in all, such as 'benign/1 (1)_mask.png', which are "
-                "read as photographs: leave_out = {1} leaves them out, with data.path --set 'data.leave_out={1}'",
-                given.path, names)});
+            std::vector<std::string>{
+                fmt::format("'{0}' has 3 files named like masks of other photographs, such as 'benign/1 (1)_mask.png', which are "
+                            "read as photographs: leave_out = {1} skips them; with data.path, --set 'data.leave_out={1}' does",
+                            given.path, names)});
   given.leave_out = {"*_Mask.*", "*_mask.*", "*_mask_?.*"};
   EXPECT_EQ(opened(given)->size(), 4U) << "a folder of such a name stays";
   EXPECT_EQ(warnings_.warnings().size(), 1U);
@@ -131,7 +129,7 @@ TEST_F(ReadFolderTest, APatternThatLeavesNothingOutIsWarnedOf) {
   mistyped.leave_out = {"draft"};
   EXPECT_EQ(opened(mistyped)->classes().size(), 2U);
   ASSERT_EQ(warnings_.warnings().size(), 1U);
-  EXPECT_NE(warnings_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos);
+  EXPECT_NE(warnings_.warnings()[0].find("leave_out: 'draft' matches nothing in '"), std::string::npos);
 }
 
 }  // namespace

@@ -56,11 +56,11 @@ class Lister {
 
   void add(const Storage::Object& object) {
     if (object.has_hidden && by_folder())
-      return listing_.left_out.add({"folder that holds hidden files alone", "folders that hold hidden files alone"}, object.name);
+      return listing_.left_out.add({"folder with only hidden files", "folders with only hidden files"}, object.name);
     const bool image = options_.extensions.match(object.name);
     if (by_folder()) enter(object.name, image);
     if (!image) return leave_out(object);
-    if (!image_beside_.empty()) return;
+    if (!stray_image_.empty()) return;
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
@@ -72,15 +72,15 @@ class Lister {
 
   ImageListing finish() {
     leave_folder();
-    if (!image_beside_.empty()) fail_with_image_beside();
+    if (!stray_image_.empty()) fail_with_stray_image();
     if (!unknown_.empty()) fail_with_unknown();
     const std::string& root = options_.root;
-    if (by_folder() && class_folders_ == 0 && !beside_.empty()) {
-      const std::string remedy = remedy_for(beside_);
-      fail(ErrorKind::data,
-           "folder '{}' holds no folder of a class, but {} file{} such as '{}'{}; expected is one folder for each class, with "
-           "images in it",
-           root, files_beside_, files_beside_ == 1 ? "" : "s", line_text(beside_), remedy.empty() ? "" : ", " + remedy);
+    if (by_folder() && class_folders_ == 0 && !stray_file_.empty()) {
+      const std::string remedy = remedy_for(stray_file_);
+      fail(
+          ErrorKind::data,
+          "folder '{}' has no class folders, but {} file{} such as '{}'{}; expected one folder for each class, with images in it",
+          root, stray_files_, stray_files_ == 1 ? "" : "s", line_text(stray_file_), remedy.empty() ? "" : ", " + remedy);
     }
     if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
@@ -112,23 +112,21 @@ class Lister {
   [[noreturn]] void fail_without_images() const {
     const std::string where =
         !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
-    fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for{}", where, options_.root,
-         options_.extensions.text(),
-         listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` says otherwise");
+    fail(ErrorKind::data, "no image in {}'{}': expected files that end in {}{}", where, options_.root, options_.extensions.text(),
+         listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list() + "; `extensions` selects others");
   }
 
-  [[noreturn]] void fail_with_image_beside() const {
+  [[noreturn]] void fail_with_stray_image() const {
     const std::string remedy =
-        "say with `label` which part of a path names the class; labels = \"none\" reads images that have none";
+        "set `label` to the part of a path that names the class; labels = \"none\" reads images without classes";
     if (class_folders_ > 0) {
-      fail(ErrorKind::data, "image '{}' lies beside the class folders: move it into the folder of its class, or {}",
-           line_text(join_url(options_.root, image_beside_)), remedy);
+      fail(ErrorKind::data, "image '{}' is next to the class folders: move it into the folder of its class, or {}",
+           line_text(join_url(options_.root, stray_image_)), remedy);
     }
-    fail(
-        ErrorKind::data,
-        "'{0}' holds images, such as '{1}', and no folders of classes, so that they have no labels: pipeline-run --predict '{0}' "
-        "--weights RUN_FOLDER says what they are. Or {2}",
-        options_.root, line_text(image_beside_), remedy);
+    fail(ErrorKind::data,
+         "'{0}' has images, such as '{1}', but no class folders, so they have no labels: pipeline-run --predict '{0}' --weights "
+         "RUN_FOLDER predicts their classes. Or {2}",
+         options_.root, line_text(stray_image_), remedy);
   }
 
   // Reports all at once, so that one fix suffices.
@@ -153,9 +151,9 @@ class Lister {
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
     if (slash == name.npos) {
-      const bool says_more = beside_.empty() || (remedy_for(beside_).empty() && !remedy_for(name).empty());
-      if (!image && ++files_beside_ > 0 && says_more) beside_ = name;
-      if (image && image_beside_.empty()) image_beside_ = name;
+      const bool has_better_remedy = stray_file_.empty() || (remedy_for(stray_file_).empty() && !remedy_for(name).empty());
+      if (!image && ++stray_files_ > 0 && has_better_remedy) stray_file_ = name;
+      if (image && stray_image_.empty()) stray_image_ = name;
       return;
     }
     if (name.compare(0, slash, folder_) != 0) {  // files of a folder are consecutive
@@ -186,10 +184,10 @@ class Lister {
   }
 
   void leave_out(const Storage::Object& object) {
-    if (object.is_dangling) return listing_.left_out.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
+    if (object.is_dangling) return listing_.left_out.add({"broken link", "broken links"}, object.name);
     if (object.name.ends_with('/') || !seems_to_be_an_image(object.name)) return;
     const std::string ends = options_.extensions.text();
-    listing_.left_out.add({"file that ends in none of " + ends, "files that end in none of " + ends}, object.name);
+    listing_.left_out.add({"file without the extension " + ends, "files without the extension " + ends}, object.name);
   }
 
   void match(const std::string& name) {
@@ -210,10 +208,10 @@ class Lister {
   ImageListing listing_;
   std::string folder_, folder_below_;              // the class folder, and the first folder in it
   bool has_images_ = false, has_folders_ = false;  // images in the class folder, and in folders below
-  std::size_t class_folders_ = 0, files_beside_ = 0;
+  std::size_t class_folders_ = 0, stray_files_ = 0;
   std::vector<std::string> unknown_;               // class folders that are not among the given classes
-  std::string image_beside_;                       // the first image next to class folders
-  std::string beside_;                             // the most telling one of the files next to class folders
+  std::string stray_image_;                        // the first image next to class folders
+  std::string stray_file_;                         // the most telling one of the files next to class folders
   std::map<std::int32_t, std::string> folder_of_;  // by class: names may be equal as text though their bytes differ
   std::int32_t number_ = -1;
 };
@@ -234,7 +232,7 @@ std::string fault_of(const RE2& pattern) {
   if (pattern.error_arg() != pattern.pattern())
     text += fmt::format(" at character {}", pattern.pattern().find(pattern.error_arg()) + 1);
   if (pattern.error_code() == RE2::ErrorBadPerlOp || pattern.error_code() == RE2::ErrorBadEscape)
-    text += "; lookahead, lookbehind and backreferences are not known, and a named group is (?P<name>...)";
+    text += "; lookahead, lookbehind and backreferences are not supported, and a named group is (?P<name>...)";
   return text;
 }
 
@@ -242,7 +240,7 @@ std::string fault_of(const RE2& pattern) {
 std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text) {
   if (!text) return nullptr;
   auto pattern = std::make_unique<const RE2>(*text, RE2::Quiet);
-  if (!pattern->ok()) fail(ErrorKind::usage, "label: '{}' is no regular expression: {}", *text, fault_of(*pattern));
+  if (!pattern->ok()) fail(ErrorKind::usage, "label: '{}' is not a regular expression: {}", *text, fault_of(*pattern));
   if (pattern->NumberOfCapturingGroups() == 0) {
     fail(ErrorKind::usage, "label: '{}' has no group: put parentheses around the part that names the class, as in '(cat|dog)'",
          *text);
@@ -284,7 +282,7 @@ ReadFolder::ReadFolder(const Params& params, const StageSite& site)
       storage_(storage_for(site, "path", params.path, Storage::Kind::folder)) {
   ClassNumbers twice(params.classes);  // throws
   if (!options_.labelled && options_.label) {
-    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: remove one of them");
   }
 }
 
@@ -307,17 +305,17 @@ void ReadFolder::warn_of_folders() const {
   const std::string which = number < folders ? fmt::format("{} of the {} class folders", number, folders)
                             : folders == 1   ? "the one class folder"
                                              : fmt::format("all {} class folders", folders);
-  run_->warn(
-      fmt::format("{} in '{}' {} folders alone, such as '{}': {} label = '^([^/]+)/' says that they are classes", which,
-                  options_.root, number == 1 ? "holds" : "hold", line_text(listing_.folder_of_folders),
-                  number < folders ? "`leave_out` leaves out what is no class, and" : "is `path` one level too high? If not,"));
+  run_->warn(fmt::format(
+      "{} in '{}' {} only folders, such as '{}': {} label = '^([^/]+)/' makes them classes", which, options_.root,
+      number == 1 ? "holds" : "hold", line_text(listing_.folder_of_folders),
+      number < folders ? "`leave_out` skips folders that are not classes, and" : "is `path` one level too high? If not,"));
 }
 
 void ReadFolder::warn_of_masks() const {
   const std::string names = fmt::format("[\"{}\"]", line_text(fmt::format("{}", fmt::join(listing_.mask_names, "\", \""))));
   run_->warn(
-      fmt::format("'{0}' has files named as masks of photographs beside them, {1} in all, such as '{2}', which are read as "
-                  "photographs: leave_out = {3} leaves them out, with data.path --set 'data.leave_out={3}'",
+      fmt::format("'{0}' has {1} files named like masks of other photographs, such as '{2}', which are read as photographs: "
+                  "leave_out = {3} skips them; with data.path, --set 'data.leave_out={3}' does",
                   options_.root, listing_.masks.size(), line_text(listing_.masks.front()), names));
 }
 

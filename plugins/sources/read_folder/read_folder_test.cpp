@@ -47,11 +47,11 @@ TEST_F(ReadFolderTest, ALinkThatLeadsNowhereIsABadSample) {
   const auto source = opened(params());
   ASSERT_EQ(source->size(), 2U);
   EXPECT_EQ(warnings_.warnings(),
-            (std::vector<std::string>{fmt::format("left out of '{}': 1 link that leads nowhere, 'cow'", root_.path().string())}));
+            (std::vector<std::string>{fmt::format("left out of '{}': 1 broken link, 'cow'", root_.path().string())}));
   Sample sample;
   const Error error = testkit::error_of([&] { testkit::read(*source, 1, sample); });
   EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which leads nowhere", root_ / "cat/2.jpg"));
+  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which does not exist", root_ / "cat/2.jpg"));
 }
 
 TEST_F(ReadFolderTest, NestedFoldersBelongToTheirClassInTheOrderOfWholePaths) {
@@ -119,8 +119,8 @@ TEST_F(ReadFolderTest, AMissingFolderIsNamedWithTheParentThatExists) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
     EXPECT_EQ(error.context(), std::vector<std::string>{"path"});
-    EXPECT_EQ(error.message(), fmt::format("'{}' does not exist: there is no 'trian' in '{}', but a 'train'", missing.path,
-                                           root_.path().string()));
+    EXPECT_EQ(error.message(), fmt::format("'{}' does not exist: 'trian' is missing in '{}' (did you mean 'train'?)",
+                                           missing.path, root_.path().string()));
   }
 }
 
@@ -140,18 +140,17 @@ TEST_F(ReadFolderTest, AnEmptyFolderIsSaidToBeEmpty) {
 TEST_F(ReadFolderTest, FilesOfOtherProgramsAreNamed) {
   write("README");
   write("train.parquet");
-  EXPECT_EQ(
-      error_of(params()).message(),
-      fmt::format("folder '{}' holds no folder of a class, but 2 files such as 'train.parquet', a table that holds its images: "
-                  "write them as files, or as shards (.tar); expected is one folder for each class, with images in it",
-                  root_.path().string()));
+  EXPECT_EQ(error_of(params()).message(),
+            fmt::format("folder '{}' has no class folders, but 2 files such as 'train.parquet', a table that holds its images: "
+                        "write them as files, or as shards (.tar); expected one folder for each class, with images in it",
+                        root_.path().string()));
 }
 
 TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
   write("a/1.gif");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("files that end in .jpg, .jpeg, .png are looked for"), std::string::npos);
+  EXPECT_NE(error.message().find("expected files that end in .jpg, .jpeg, .png"), std::string::npos);
 }
 
 TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
@@ -159,15 +158,15 @@ TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
   write("stray.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("stray.jpg' lies beside the class folders"), std::string::npos);
+  EXPECT_NE(error.message().find("stray.jpg' is next to the class folders"), std::string::npos);
 }
 
 TEST_F(ReadFolderTest, ImagesWithoutClassFoldersHaveNoLabels) {
   write("1.jpg");
   write("2.jpg");
   const std::string said = error_of(params()).message();
-  EXPECT_EQ(said.find(fmt::format("'{0}' holds images, such as '1.jpg', and no folders of classes, so that they have no labels: "
-                                  "pipeline-run --predict '{0}' --weights RUN_FOLDER says what they are",
+  EXPECT_EQ(said.find(fmt::format("'{0}' has images, such as '1.jpg', but no class folders, so they have no labels: pipeline-run "
+                                  "--predict '{0}' --weights RUN_FOLDER predicts their classes",
                                   params().path)),
             0U)
       << said;
@@ -245,14 +244,14 @@ TEST_F(ReadFolderTest, APatternThatIsNoneIsAMistakeInTheFile) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.message();
   };
-  EXPECT_EQ(message("(cat"), "label: '(cat' is no regular expression: missing ): (cat");
+  EXPECT_EQ(message("(cat"), "label: '(cat' is not a regular expression: missing ): (cat");
   EXPECT_EQ(message("(cat)[z-a]"),
-            "label: '(cat)[z-a]' is no regular expression: invalid character class range: z-a at character 7");
-  const std::string beyond = "; lookahead, lookbehind and backreferences are not known, and a named group is (?P<name>...)";
+            "label: '(cat)[z-a]' is not a regular expression: invalid character class range: z-a at character 7");
+  const std::string beyond = "; lookahead, lookbehind and backreferences are not supported, and a named group is (?P<name>...)";
   EXPECT_EQ(message("(cat)(?=x)"),
-            "label: '(cat)(?=x)' is no regular expression: invalid perl operator: (?= at character 6" + beyond);
+            "label: '(cat)(?=x)' is not a regular expression: invalid perl operator: (?= at character 6" + beyond);
   EXPECT_EQ(message(R"((cat)\1)"),
-            R"(label: '(cat)\1' is no regular expression: invalid escape sequence: \1 at character 6)" + beyond);
+            R"(label: '(cat)\1' is not a regular expression: invalid escape sequence: \1 at character 6)" + beyond);
   EXPECT_EQ(message("cat|dog"),
             "label: 'cat|dog' has no group: put parentheses around the part that names the class, as in '(cat|dog)'");
 }

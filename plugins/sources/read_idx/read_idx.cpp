@@ -27,7 +27,7 @@ constexpr std::uint32_t kLargestExtent = 1U << 15U;  // pixels, per side of an i
 // True if `path` is a file of images, not their folder.
 bool is_file(const ReadIdx::Params& params, Storage& storage) {
   if (!params.labels.empty()) return true;
-  const Storage::Kind kind = storage.look(params.path);
+  const Storage::Kind kind = storage.kind(params.path);
   if (kind != Storage::Kind::unknown) return kind == Storage::Kind::object;
   return params.path.find("idx3", params.path.rfind('/') + 1) != params.path.npos;  // npos + 1 is 0
 }
@@ -38,7 +38,7 @@ IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t fil
   if (bytes.size() >= 2 && bytes[0] == 0x1f && bytes[1] == 0x8b)
     fail(ErrorKind::data, "the file is compressed: unpack it first (gunzip)");
   if (bytes.size() < 8 || bytes[0] != 0 || bytes[1] != 0)
-    fail(ErrorKind::data, "this is no IDX file: it does not begin with two zeros, a type and a count");
+    fail(ErrorKind::data, "this is not an IDX file: it does not begin with two zeros, a type and a count");
   if (bytes[2] != kUnsignedBytes)
     fail(ErrorKind::data, "its elements are of type {:#04x}, expected {:#04x}: unsigned bytes", bytes[2], kUnsignedBytes);
   const std::size_t count = bytes[3];
@@ -51,12 +51,12 @@ IdxHeader read_idx_header(std::span<const std::uint8_t> bytes, std::uint64_t fil
     const std::uint32_t extent = header.extents[i] = big_endian(bytes.data() + 4 + 4 * i);
     if (extent == 0) fail(ErrorKind::data, "one of its extents is 0");
     // No file is that long; and the remaining product stays within 64 bits.
-    if (wanted > (std::numeric_limits<std::uint64_t>::max() >> 1U) / extent) fail(ErrorKind::data, "its extents make no sense");
+    if (wanted > (std::numeric_limits<std::uint64_t>::max() >> 1U) / extent) fail(ErrorKind::data, "its extents are invalid");
     wanted *= extent;
   }
   const std::uint64_t have = file_bytes - header.bytes();
-  if (have < wanted) fail(ErrorKind::data, "truncated: its header promises {} bytes, and {} follow", wanted, have);
-  if (have > wanted) fail(ErrorKind::data, "its header promises {} bytes, and {} follow", wanted, have);
+  if (have < wanted) fail(ErrorKind::data, "truncated: its header announces {} bytes, and {} follow", wanted, have);
+  if (have > wanted) fail(ErrorKind::data, "its header announces {} bytes, and {} follow", wanted, have);
   return header;
 }
 
@@ -92,7 +92,7 @@ ReadIdx::ReadIdx(const Params& params, const StageSite& site)
   if (is_file_ && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
   const ClassNumbers twice(classes_);  // throws
   if (!labels_path_.empty() && &storage_for(site, "labels", labels_path_, Storage::Kind::object) != &storage_) {
-    fail(ErrorKind::usage, "labels: '{}' is not of the scheme of path '{}'", labels_path_, path_);
+    fail(ErrorKind::usage, "labels: '{}' and path '{}' must have the same scheme", labels_path_, path_);
   }
 }
 
@@ -111,7 +111,7 @@ void ReadIdx::open() {
   header_bytes_ = header.bytes();
   shape_ = {static_cast<std::int32_t>(extents[1]), static_cast<std::int32_t>(extents[2]),
             extents.size() == 4 ? static_cast<std::int32_t>(extents[3]) : 1};
-  read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_labels_beside() : find_file("labels-idx1"));
+  read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_adjacent_labels() : find_file("labels-idx1"));
   if (labels_.size() != extents[0])
     fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
   first_bytes_ = hash_of_first_bytes(object.bytes);
@@ -133,8 +133,7 @@ void ReadIdx::number_by_classes() {
   std::vector<std::string> labels;
   for (const std::uint8_t label : found) labels.push_back(std::to_string(label));
   const LabelMeaning meaning = meaning_of_labels(labels, classes_, LabelsAre::positions_first);
-  if (meaning.unknown)
-    fail(ErrorKind::data, "classes: {} are named, and the largest label is {}", classes_.size(), labels.back());
+  if (meaning.unknown) fail(ErrorKind::data, "classes: {} names, but the largest label is {}", classes_.size(), labels.back());
   if (run_ != nullptr && !meaning.doubt.empty()) run_->warn(fmt::format("'{}': {}", images_, meaning.doubt));
   std::size_t at = 0;
   for (const std::uint8_t label : found) class_of_[label] = meaning.classes[at++];
@@ -156,7 +155,7 @@ std::string ReadIdx::find_file(const std::string& kind) const {
   return join_url(path_, found);
 }
 
-std::string ReadIdx::find_labels_beside() const {
+std::string ReadIdx::find_adjacent_labels() const {
   const std::size_t slash = path_.rfind('/') + 1;  // npos + 1 is 0
   const std::size_t images = path_.find("images", slash), idx = path_.find("idx3", slash);
   if (images == path_.npos || idx == path_.npos) fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'", path_);
@@ -209,8 +208,8 @@ void ReadIdx::read(Sample& sample) {
   sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
   sample.label = label(sample.key.index);
   storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
-  watch_->look(storage_, images_,
-               [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });
+  watch_->check(storage_, images_,
+                [this] { return hash_of_first_bytes(header_bytes_ + labels_.size() * shape_.bytes()) == first_bytes_; });
   sample.decoded = shape_;
 }
 

@@ -70,7 +70,7 @@ class ReadIdx : public Source {
 
  private:
   std::string find_file(const std::string& kind) const;  // "images-idx3", "labels-idx1"
-  std::string find_labels_beside() const;                // next to a file of images
+  std::string find_adjacent_labels() const;              // next to a file of images
   IdxHeader read_header(const std::string& url, const Storage::Object& object);
   void read_labels(const std::string& url);
   void number_by_classes();

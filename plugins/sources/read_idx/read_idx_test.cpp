@@ -59,8 +59,8 @@ std::string header_error(const std::string& file, std::uint64_t file_bytes = 0) 
 
 TEST(IdxHeader, HasToFitTheFile) {
   EXPECT_EQ(header_error(idx({2, 3}, "123456")), "");
-  EXPECT_EQ(header_error(idx({2, 3}, "12345")), "truncated: its header promises 6 bytes, and 5 follow");
-  EXPECT_EQ(header_error(idx({2, 3}, "1234567")), "its header promises 6 bytes, and 7 follow");
+  EXPECT_EQ(header_error(idx({2, 3}, "12345")), "truncated: its header announces 6 bytes, and 5 follow");
+  EXPECT_EQ(header_error(idx({2, 3}, "1234567")), "its header announces 6 bytes, and 7 follow");
   EXPECT_EQ(header_error(idx({2, 3}, "").substr(0, 9)), "truncated: it ends within its header, at byte 9");
 }
 
@@ -71,7 +71,7 @@ TEST(IdxHeader, OfOtherFilesIsRefused) {
   EXPECT_EQ(header_error(idx({2}, "12", 0x0d)), "its elements are of type 0x0d, expected 0x08: unsigned bytes");
   EXPECT_EQ(header_error(idx({1, 1, 1, 1, 1}, "1")), "it has 5 extents, expected 1 to 4");
   EXPECT_EQ(header_error(idx({0, 2}, "")), "one of its extents is 0");
-  EXPECT_EQ(header_error(idx({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, "")), "its extents make no sense");
+  EXPECT_EQ(header_error(idx({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, "")), "its extents are invalid");
 }
 
 class ReadIdxTest : public testing::Test {
@@ -209,7 +209,7 @@ TEST_F(ReadIdxTest, NamesCompressedAndMissingFiles) {
 
 TEST_F(ReadIdxTest, NamesFilesThatAreCutOff) {
   files()["train-images-idx3-ubyte"].pop_back();
-  EXPECT_EQ(error_of(params()), "'mnist/train-images-idx3-ubyte': truncated: its header promises 12 bytes, and 11 follow");
+  EXPECT_EQ(error_of(params()), "'mnist/train-images-idx3-ubyte': truncated: its header announces 12 bytes, and 11 follow");
 }
 
 TEST_F(ReadIdxTest, ImagesAndLabelsHaveToBeOfTheirKindAndNumber) {
@@ -239,7 +239,7 @@ TEST_F(ReadIdxTest, GivenClassesHaveToBeEnough) {
   named.classes = {"a", "b", "c", "d", "e"};
   EXPECT_EQ(opened(named)->classes()[4], "e");
   named.classes.pop_back();
-  EXPECT_EQ(error_of(named), "classes: 4 are named, and the largest label is 4");
+  EXPECT_EQ(error_of(named), "classes: 4 names, but the largest label is 4");
   named.classes = {"a", "b", "c", "d", "a"};
   EXPECT_EQ(error_of(named, ErrorKind::usage), "classes[4]: 'a' is listed twice, as classes[0] too");
 }

@@ -10,15 +10,15 @@ TEST_F(ReadListTest, NamesWithoutTheirEndingAreFoundWithIt) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   auto params = list("file_name,label\n1,a\n2.jpg,b\n");
   opened(params);
-  EXPECT_NE(run_.warnings().back().find(
-                fmt::format("'{}' is there: ending = \".jpg\" adds what the list leaves out", folder_ / "1.jpg")),
-            std::string::npos);
+  EXPECT_NE(
+      run_.warnings().back().find(fmt::format("'{}' exists: ending = \".jpg\" adds the missing extension", folder_ / "1.jpg")),
+      std::string::npos);
   params.ending = ".jpg";
   EXPECT_EQ(samples(params), (Texts{"1.jpg:0:", "2.jpg:1:"}));
   EXPECT_EQ(run_.warnings().size(), 1U);
   EXPECT_NE(error_of(list("file_name,label\n1,a\n")).message().find("ending = \".jpg\""), std::string::npos);
   folder_.write("c/3.jpg", "3");
-  EXPECT_NE(error_of(list("file_name,label\nc\\3.jpg,a\n")).message().find("must have / in its paths"), std::string::npos);
+  EXPECT_NE(error_of(list("file_name,label\nc\\3.jpg,a\n")).message().find("paths in the list must use /"), std::string::npos);
 }
 
 TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
@@ -28,16 +28,16 @@ TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
   EXPECT_EQ(
       run_.warnings(),
       (Texts{fmt::format("1 file of '{}' is listed again with another label, such as '1.jpg' in lines 4 and 5", params.path),
-             fmt::format("class '0' has no file in '{}', and all others have some: do its labels begin with 1?", params.path)}));
+             fmt::format("class '0' has no file in '{}', but all others have some: do its labels begin with 1?", params.path)}));
 }
 
 TEST_F(ReadListTest, AWordForNoValueAndOtherEndingsAreTold) {
   for (const char* name : {"1.PNG", "2.jpg"}) folder_.write(name, name);
   opened(list("file_name,label\n2.jpg,a\n2.jpg,a\n1.PNG,nan\n"));
-  EXPECT_NE(run_.warnings().back().find("has 'nan' among its labels"), std::string::npos);
-  EXPECT_NE(error_of(list("file_name,label\n1.png,a\n")).message().find("1.PNG' is there: the list has another ending"),
+  EXPECT_NE(run_.warnings().back().find("has the label 'nan'"), std::string::npos);
+  EXPECT_NE(error_of(list("file_name,label\n1.png,a\n")).message().find("1.PNG' exists: the list has another extension"),
             std::string::npos);
-  EXPECT_NE(error_of(list("file_name,label\n'2.jpg',a\n")).message().find("a list has its quotes double"), std::string::npos);
+  EXPECT_NE(error_of(list("file_name,label\n'2.jpg',a\n")).message().find("lists use double quotes"), std::string::npos);
 }
 
 TEST_F(ReadListTest, NamesInAnotherFormAreFound) {
@@ -46,10 +46,10 @@ TEST_F(ReadListTest, NamesInAnotherFormAreFound) {
   folder_.write("red car.jpg", "3");
   folder_.write("list/0.jpg", "4");
   const std::pair<const char*, const char*> said[] = {
-      {"a01.jpg", "'A01.JPG' is there: the list has other letters, large or small"},
-      {"caf\xc3\xa9.jpg", "'cafe\\xcc\\x81.jpg' is there, and the list has 'caf\\xc3\\xa9.jpg'"},
-      {"red%20car.jpg", "red car.jpg' is there: the list has %20"},
-      {"0.jpg", "/list/0.jpg' is there: root = \""}};
+      {"a01.jpg", "'A01.JPG' exists: the list differs in upper and lower case"},
+      {"caf\xc3\xa9.jpg", "'cafe\\xcc\\x81.jpg' exists, and the list has 'caf\\xc3\\xa9.jpg'"},
+      {"red%20car.jpg", "red car.jpg' exists: the list has encoded paths"},
+      {"0.jpg", "/list/0.jpg' exists: root = \""}};
   for (const auto& [name, hint] : said) {
     const std::string message = error_of(list(fmt::format("file_name,label\n{},a\n", name))).message();
     EXPECT_NE(message.find(hint), std::string::npos) << message;
@@ -60,7 +60,7 @@ TEST_F(ReadListTest, LabelsWithLineEndsAndEmptyRowsAreOfSpreadsheets) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   EXPECT_EQ(samples(list("file_name,label\n1.jpg,\"cat\n\"\n\"2.jpg\n\",\"\r\ncat \"\n,\n,\n", "list.CSV")),
             (Texts{"1.jpg:0:", "2.jpg:0:"}));
-  EXPECT_NE(error_of(list("filename,label\n1.jpg,a\n")).message().find("file = \"filename\" chooses it"), std::string::npos);
+  EXPECT_NE(error_of(list("filename,label\n1.jpg,a\n")).message().find("file = \"filename\" selects it"), std::string::npos);
 }
 
 TEST_F(ReadListTest, AColumnThatTellsPartsApartIsWarnedOf) {
@@ -104,8 +104,7 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
-  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, classes = [\"10115\", \"80331\"] says so"),
-            std::string::npos);
+  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, set classes = [\"10115\", \"80331\"]"), std::string::npos);
 }
 
 // The square of a price in cents, as a loss, and its effect on weights.
@@ -142,7 +141,8 @@ TEST_F(ReadListTest, AColumnOfOneNumberIsWarnedOf) {
   auto params = list("file_name,x,y\n1.jpg,7,0\n2.jpg,8,0\n");
   params.numbers = {"x", "y"};
   opened(params);
-  EXPECT_EQ(run_.warnings(), Texts{fmt::format("column 'y' of '{}' is 0 in all 2 rows, and tells nothing apart", params.path)});
+  EXPECT_EQ(run_.warnings(),
+            Texts{fmt::format("column 'y' of '{}' is 0 in all 2 rows, so nothing can be learned from it", params.path)});
   params.join = true;
   opened(params);
   EXPECT_EQ(run_.warnings().size(), 1U) << "boxes";

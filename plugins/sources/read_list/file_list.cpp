@@ -34,7 +34,7 @@ bool is_part(const std::string& value) {
   return part_name(word) || word == "true" || word == "false" || word.find_first_not_of(kDigits) == word.npos;
 }
 
-bool tells_parts(std::string_view text, const TableFormat& format, const std::string& name, const std::string& column) {
+bool names_parts(std::string_view text, const TableFormat& format, const std::string& name, const std::string& column) {
   constexpr std::size_t kMaxParts = 20;
   std::set<std::string> values;
   try {
@@ -52,7 +52,7 @@ std::string part_column(std::string_view text, const TableFormat& format, const 
                         const std::vector<std::string>& columns, const std::vector<std::string>& used) {
   for (const std::string& column : columns) {
     if (!is_named_after_parts(column) || std::ranges::find(used, column) != used.end()) continue;
-    if (tells_parts(text, format, name, column)) return column;
+    if (names_parts(text, format, name, column)) return column;
   }
   return {};
 }
@@ -165,7 +165,8 @@ class ListBuilder {
     const auto number = point ? point : parse_with_comma(cell);
     if (!number || !std::isfinite(static_cast<float>(*number))) {
       fail(ErrorKind::data, "{}: column '{}': expected a number{}, found '{}'", cell.place(name_), column,
-           cell.text.find(',') == std::string::npos ? "" : " with a point, as a comma may part thousands", line_text(cell.text));
+           cell.text.find(',') == std::string::npos ? "" : " with a decimal point, since a comma may separate thousands",
+           line_text(cell.text));
     }
     return static_cast<float>(*number);
   }
@@ -174,11 +175,9 @@ class ListBuilder {
   [[noreturn]] void fail_with_negative() const {
     std::vector<std::string> names = list_.classes;
     if (all_integers_) std::ranges::sort(names, {}, [](const std::string& name) { return *parse_integer(name); });
-    fail(
-        ErrorKind::data,
-        "{} is no number of a class, which are counted from 0 on. If it is a class, {}; if it says that a label is missing, take "
-        "such lines out",
-        first_negative_, classes_key(names));
+    fail(ErrorKind::data,
+         "{} is not a class number, which begin at 0. If it is a class, {}; if it marks a missing label, remove such lines",
+         first_negative_, classes_key(names));
   }
 
   // Converts labels numbered by name to positions among the given classes, all as names or all as positions.
@@ -189,7 +188,7 @@ class ListBuilder {
       const Written& written = written_[static_cast<std::size_t>(classes_.add(label))];
       fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}{}{}", written.place, *columns_.label,
            line_text(label), given_.size(), ClassNumbers(given_).hint(label), meaning.advice,
-           written.is_utf8 ? "" : "; the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows");
+           written.is_utf8 ? "" : "; the list is not UTF-8: encoding = \"cp1252\" reads lists from Windows");
     }
     list_.doubt = meaning.doubt;
     list_.classes = given_;
@@ -284,9 +283,9 @@ class ListBuilder {
 
 std::string classes_key(const std::vector<std::string>& names) {
   constexpr std::size_t kMaxNamed = 20;
-  if (names.size() > kMaxNamed) return "`classes` names them all";
+  if (names.size() > kMaxNamed) return "name them all in `classes`";
   const std::string list = line_text(fmt::format("[\"{}\"]", fmt::join(names, "\", \"")));
-  return fmt::format("classes = {0} says so, or with data.path --set 'data.classes={0}'", list);
+  return fmt::format("set classes = {0}, or with data.path --set 'data.classes={0}'", list);
 }
 
 FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,

@@ -42,7 +42,7 @@ struct FileList {
   }
 };
 
-// The key that declares these as classes, for messages: "classes = ["1990", "2000"] says so, or with data.path ...".
+// The key that declares these as classes, for messages: "set classes = ["1990", "2000"], or with data.path ...".
 std::string classes_key(const std::vector<std::string>& names);
 
 // Labels are names, or integers from 0 on if all of them are; with `classes`, see meaning_of_labels().

@@ -48,12 +48,12 @@ class Measurer {
         remote.push_back(row);
       }
     }
-    const std::span<const std::uint32_t> asked(local);
-    const std::span<const std::uint32_t> first = asked.first(std::min(asked.size(), kManyEnough));
-    ask(first);
+    const std::span<const std::uint32_t> local_rows(local);
+    const std::span<const std::uint32_t> first = local_rows.first(std::min(local_rows.size(), kManyEnough));
+    stat_files(first);
     if (measure_.missing.size() == kManyEnough && first.back() + 1 == kManyEnough) fail_without_any();
-    ask(asked.subspan(first.size()));
-    const bool is_listed = remote.empty() || look_up(remote);
+    stat_files(local_rows.subspan(first.size()));
+    const bool is_listed = remote.empty() || find_in_listing(remote);
     if (!is_listed || local.size() + remote.size() < list_.paths.size()) measure_.fingerprint = 0;
     if (measure_.missing.size() == list_.paths.size()) fail_without_any();
     std::ranges::sort(measure_.missing);
@@ -75,7 +75,7 @@ class Measurer {
   }
 
   // Checks each file on its own, on threads; results are used in the order of the rows.
-  void ask(std::span<const std::uint32_t> rows) {
+  void stat_files(std::span<const std::uint32_t> rows) {
     constexpr std::size_t kTogether = 64;
     std::vector<Answer> answers(rows.size());
     on_threads((rows.size() + kTogether - 1) / kTogether, kAskingThreads, [&](std::size_t part) {
@@ -108,22 +108,22 @@ class Measurer {
     resolve(list_, root_, row, url);
     try {
       storage_of(registry_, url).stat(url);
-      measure_.first_missing = fmt::format("{}:{}: '{}' was not there a moment ago", name_, list_.lines[row], line_text(url));
+      measure_.first_missing = fmt::format("{}:{}: '{}' did not exist a moment ago", name_, list_.lines[row], line_text(url));
     } catch (const Error& error) {
       measure_.first_missing = in_list(error, row).what();
     }
-    look_beside(row, url);
+    find_hint(row, url);
     if (!hint_.empty()) measure_.first_missing += "; " + hint_;
   }
 
   [[noreturn]] void fail_without_any() const {
-    const std::string question = fmt::format(": are its paths relative to '{}', or is `root` another?", root_);
+    const std::string question = fmt::format(": are its paths relative to '{}', or to another `root`?", root_);
     fail(ErrorKind::data, "none of the first {} files of '{}' can be read{} The first: {}", measure_.missing.size(), name_,
          hint_.empty() ? question : ".", measure_.first_missing);
   }
 
   // Looks for the file that a list names without its ending, or with another system's path separators.
-  void look_beside(std::uint32_t row, const std::string& url) {
+  void find_hint(std::uint32_t row, const std::string& url) {
     const auto is_there = [&](const std::string& other) {
       try {
         storage_of(registry_, other).stat(other);
@@ -137,30 +137,29 @@ class Measurer {
     const bool has_ending = dot != std::string::npos && url.find('/', dot) == std::string::npos;
     for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
       if (is_there(url + ending)) {
-        hint_ = fmt::format("'{}' is there: ending = \"{}\" adds what the list leaves out", line_text(url + ending), ending);
+        hint_ = fmt::format("'{}' exists: ending = \"{}\" adds the missing extension", line_text(url + ending), ending);
         return;
       }
       if (const std::string other = url.substr(0, dot) + ending; has_ending && is_there(other)) {
-        hint_ = fmt::format("'{}' is there: the list has another ending", line_text(other));
+        hint_ = fmt::format("'{}' exists: the list has another extension", line_text(other));
         return;
       }
     }
-    if (path.size() > 2 && path.front() == '\'' && path.back() == '\'') hint_ = "a list has its quotes double, as in \"a.jpg\"";
+    if (path.size() > 2 && path.front() == '\'' && path.back() == '\'') hint_ = "lists use double quotes, as in \"a.jpg\"";
     std::string slashed = url;
     std::replace(slashed.begin(), slashed.end(), '\\', '/');
-    if (slashed != url && is_there(slashed))
-      hint_ = fmt::format("'{}' is there: the list must have / in its paths", line_text(slashed));
+    if (slashed != url && is_there(slashed)) hint_ = fmt::format("'{}' exists: paths in the list must use /", line_text(slashed));
     if (const std::string plain = percent_decode(url).value_or(url); plain != url && is_there(plain))
-      hint_ = fmt::format("'{}' is there: the list has %20 and the like in its paths, as in URLs", line_text(plain));
+      hint_ = fmt::format("'{}' exists: the list has encoded paths, as in URLs (%20)", line_text(plain));
     const std::string stem = name_.substr(0, name_.rfind('.'));  // Kaggle's train.csv names the files in train/
     if (const std::string below = join_url(stem, path); hint_.empty() && !is_absolute(path) && is_there(below))
-      hint_ = fmt::format("'{}' is there: root = \"{}\"", line_text(below), line_text(stem));
-    if (hint_.empty() && url_scheme(url) == "file") look_for_equal(url);
-    if (hint_.empty() && !is_utf8(path)) hint_ = "the list is no UTF-8: encoding = \"cp1252\" reads lists of Windows";
+      hint_ = fmt::format("'{}' exists: root = \"{}\"", line_text(below), line_text(stem));
+    if (hint_.empty() && url_scheme(url) == "file") find_equal_name(url);
+    if (hint_.empty() && !is_utf8(path)) hint_ = "the list is not UTF-8: encoding = \"cp1252\" reads lists from Windows";
   }
 
   // Looks for a file whose name looks the same but differs in case or in the Unicode form of accents.
-  void look_for_equal(const std::string& url) {
+  void find_equal_name(const std::string& url) {
     namespace fs = std::filesystem;
     std::error_code error;
     const fs::path wanted = url;
@@ -169,8 +168,8 @@ class Measurer {
       const std::string name = entry->path().filename().string(), mine = wanted.filename().string();
       if (!looks_equal(name, mine)) continue;
       hint_ = lower_case(name) == lower_case(mine)
-                  ? fmt::format("'{}' is there: the list has other letters, large or small", line_text(name))
-                  : fmt::format("'{}' is there, and the list has '{}': one name in two forms of Unicode (NFC and NFD)",
+                  ? fmt::format("'{}' exists: the list differs in upper and lower case", line_text(name))
+                  : fmt::format("'{}' exists, and the list has '{}': one name in two forms of Unicode (NFC and NFD)",
                                 escaped_text(name), escaped_text(mine));
       return;
     }
@@ -178,7 +177,7 @@ class Measurer {
 
   // Walks through the rows, sorted by path, and the sorted listing in parallel. Returns false if the storage cannot list folders,
   // as with a web server; the files are then accepted unchecked.
-  bool look_up(const Rows& rows) {
+  bool find_in_listing(const Rows& rows) {
     std::vector<std::string> paths;
     for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
     std::vector<std::size_t> order(rows.size());
@@ -198,7 +197,7 @@ class Measurer {
       return false;
     }
     for (; next != order.end(); ++next) missing.push_back(rows[*next]);
-    ask(missing);
+    stat_files(missing);
     return true;
   }
 
@@ -233,7 +232,8 @@ TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
   if (format == "csv" || (format == "auto" && ends_in(path, {".csv"}))) return TableFormat::Kind::csv;
   if (format == "tsv" || (format == "auto" && ends_in(path, {".tsv", ".tab"}))) return TableFormat::Kind::tsv;
   if (format == "jsonl" || ends_in(path, {".jsonl", ".ndjson"})) return TableFormat::Kind::json_lines;
-  fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
+  fail(ErrorKind::usage, "path: the name '{}' does not show the format: set `format` to one of \"csv\", \"tsv\", \"jsonl\"",
+       path);
 }
 
 // "" if no column is listed twice.
@@ -304,22 +304,22 @@ ReadList::ReadList(const Params& params, const StageSite& site)
       storage_(storage_for(site, "path", params.path)) {
   const bool labelled = params.labels == "column";
   if (!labelled && columns_.label) {
-    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: remove one of them");
   }
   if (labelled && !columns_.label && columns_.numbers.empty()) columns_.label = "label";
   if (labelled && !columns_.label && !given_classes_.empty()) {
-    fail(ErrorKind::usage, "classes: there are none without `label`, the column that tells them");
+    fail(ErrorKind::usage, "classes: needs `label`, the column of classes");
   }
   const ClassNumbers twice(given_classes_);  // throws
   if (const std::string column = listed_twice(columns_.numbers); !column.empty())
     fail(ErrorKind::usage, "numbers: column '{}' is listed twice", column);
   if (params.root) storage_for(site, "root", *params.root, Storage::Kind::folder);
-  if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
+  if (storage_.kind(path_) == Storage::Kind::object) kind_of(format_, path_);
 }
 
 // The list itself if `path` is its folder.
 std::string ReadList::find_list() const {
-  const Storage::Kind kind = storage_.look(path_);
+  const Storage::Kind kind = storage_.kind(path_);
   const bool named_as_list = ends_in(path_, {".csv", ".tsv", ".tab", ".jsonl", ".ndjson"});
   if (kind == Storage::Kind::object || (kind == Storage::Kind::unknown && named_as_list)) return path_;
   for (const char* name : kNamesInFolder) {
@@ -331,7 +331,7 @@ std::string ReadList::find_list() const {
       if (!means_absent(error, url)) throw;
     }
   }
-  fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
+  fail(ErrorKind::data, "path: none of {} is in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
 }
 
 void ReadList::open() {
@@ -354,16 +354,15 @@ void ReadList::open() {
   if (run_ == nullptr) return;
   if (!is_cp1252_ && !is_utf8({reinterpret_cast<const char*>(bytes.data()), bytes.size()})) {
     run_->warn(fmt::format(
-        "'{}' is no UTF-8: names of files and classes are taken byte for byte, and others than they look; if a program for "
-        "Windows wrote it, encoding = \"cp1252\", with data.path --set data.encoding=cp1252, with --predict --set "
-        "predict.read.encoding=cp1252",
+        "'{}' is not UTF-8: names of files and classes are read byte by byte, and may look wrong; if a Windows program wrote it, "
+        "set encoding = \"cp1252\", with data.path --set data.encoding=cp1252, with --predict --set predict.read.encoding=cp1252",
         url));
   }
   if (!list_.part_column.empty() && (columns_.label || !columns_.numbers.empty())) {
-    run_->warn(fmt::format(
-        "'{}' has a column '{}' that says to which part of the data a file belongs, and all files are read: where it is "
-        "meant, give each part a list of its own, as data.train and data.validate",
-        url, line_text(list_.part_column)));
+    run_->warn(
+        fmt::format("'{}' has a column '{}' that assigns files to parts of the data, but all files are read: to divide them, "
+                    "give each part its own list, as data.train and data.validate",
+                    url, line_text(list_.part_column)));
   }
   if (columns_.label) warn_of_labels(url);
   if (!columns_.join) warn_of_numbers(url);
@@ -388,10 +387,11 @@ void ReadList::warn_of_numbers(const std::string& url) const {
       if (std::abs(number) > std::abs(largest)) largest = number;
     }
     if (!differs && all > width)
-      run_->warn(fmt::format("column '{}' of '{}' is {} in all {} rows, and tells nothing apart", name, url, first, size()));
+      run_->warn(
+          fmt::format("column '{}' of '{}' is {} in all {} rows, so nothing can be learned from it", name, url, first, size()));
     if (std::abs(largest) >= kHuge)
       run_->warn(
-          fmt::format("column '{}' of '{}' has numbers as large as {:g}, of which losses and gradients are huge or infinite: "
+          fmt::format("column '{}' of '{}' has numbers as large as {:g}, which make losses and gradients huge or infinite: "
                       "subtract the mean in the list, and divide by the deviation",
                       name, url, largest));
   }
@@ -403,14 +403,14 @@ void ReadList::warn_of_labels(const std::string& url) const {
   if (!list_.doubt.empty()) run_->warn(fmt::format("'{}': {}", url, list_.doubt));
   if (const std::string word = no_value_of(list_.classes); !word.empty() && given_classes_.empty()) {
     run_->warn(
-        fmt::format("'{}' has '{}' among its labels, which is a class here, and which tools write where a label is missing: take "
-                    "such lines out, or say `classes` if it is one",
+        fmt::format("'{}' has the label '{}', which becomes a class, but which tools write for missing labels: remove such "
+                    "lines, or set `classes` if it is a class",
                     url, word));
   }
   if (const std::vector<std::string> used = classes_used(list_); given_classes_.empty() && seem_values(list_, used.size())) {
     run_->warn(
-        fmt::format("'{}' has {} different integers among its {} labels, up to {}, and each up to it is a class: if they are "
-                    "values, such as prices, `numbers` = [\"{}\"] learns them; if they are names, such as years, {}",
+        fmt::format("'{}' has {} different integers among its {} labels, up to {}, and every integer up to it becomes a class: "
+                    "if they are values, such as prices, `numbers` = [\"{}\"] learns them; if they are names, such as years, {}",
                     url, used.size(), size(), list_.classes.size() - 1, *columns_.label, classes_key(used)));
     return;
   }

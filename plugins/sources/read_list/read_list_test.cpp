@@ -40,11 +40,11 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   params.path = folder_ / "empty";
   std::filesystem::create_directories(params.path);
   EXPECT_EQ(error_of(params).message(),
-            fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
+            fmt::format("path: none of metadata.csv, metadata.tsv, metadata.jsonl is in the folder '{}'", params.path));
   folder_.write("empty/metadata.jsonl", "");
   std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // this was meant rather than the other
   EXPECT_EQ(error_of(params).message(),
-            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which leads nowhere", params.path));
+            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which does not exist", params.path));
 }
 
 TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
@@ -162,11 +162,9 @@ TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
   auto params = list("file_name,label\n1.jpg,0\n1.jpg,1\n1.jpg,2\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
-  EXPECT_EQ(
-      run_.warnings().back(),
-      fmt::format("'{}': labels are read as positions of classes, and not as names: '0' is class '1', '1' is class '2', '2' "
-                  "is class '3'; if that is wrong, write the names as labels",
-                  params.path));
+  EXPECT_EQ(run_.warnings().back(), fmt::format("'{}': labels are read as positions of classes, not as names: '0' is class '1', "
+                                                "'1' is class '2', '2' is class '3'; if that is wrong, write the names as labels",
+                                                params.path));
   params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
@@ -187,7 +185,7 @@ TEST_F(ReadListTest, IntegersAreNamesWhereClassesNameThem) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,10\n1.jpg,-1\n1.jpg,2\n1.jpg,-1\n");
   EXPECT_NE(error_of(params).message().find(":3:7: column 'label': -1 is no"), std::string::npos) << error_of(params).message();
-  EXPECT_NE(error_of(params).message().find("classes = [\"-1\", \"2\", \"10\"] says so"), std::string::npos);
+  EXPECT_NE(error_of(params).message().find("set classes = [\"-1\", \"2\", \"10\"]"), std::string::npos);
   params.classes = {"-1", "2", "10"};
   EXPECT_EQ(samples(params), (Texts{"one:2:", "one:0:", "one:1:", "one:0:"}));
   EXPECT_NE(error_of(list("file_name,label\n1.jpg,cat\n1.jpg,-1\n")).message().find("classes = [\"-1\", \"cat\"]"),
@@ -205,11 +203,10 @@ TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
   params.classes = {"cat", "dog"};
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': '2' is not among the 2 `classes`");
   params = list("file_name,label\n1.jpg,-1\n");
-  EXPECT_EQ(error_of(params).message(),
-            params.path +
-                ":2:7: column 'label': -1 is no number of a class, which are counted from 0 on. If it is a class, "
-                "classes = [\"-1\"] says so, or with data.path --set 'data.classes=[\"-1\"]'; if it says that a label is "
-                "missing, take such lines out");
+  EXPECT_EQ(error_of(params).message(), params.path +
+                                            ":2:7: column 'label': -1 is not a class number, which begin at 0. If it is a class, "
+                                            "set classes = [\"-1\"], or with data.path --set 'data.classes=[\"-1\"]'; if it "
+                                            "marks a missing label, remove such lines");
   params = list("file_name,label\n1.jpg,\n");
   EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label' is empty: expected a class");
   params = list("file_name,label\n1.jpg,2000000\n");
@@ -224,7 +221,8 @@ TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
   for (const char* wrong : {"", "1,500", "nan", "1e99", "0x10", "12a"}) {
     auto params = list(fmt::format("file_name,x\n1.jpg,\"{}\"\n", wrong));
     params.numbers = {"x"};
-    const char* const comma = std::string_view(wrong) == "1,500" ? " with a point, as a comma may part thousands" : "";
+    const char* const comma =
+        std::string_view(wrong) == "1,500" ? " with a decimal point, since a comma may separate thousands" : "";
     EXPECT_EQ(error_of(params).message(),
               fmt::format("{}:2:7: column 'x': expected a number{}, found '{}'", params.path, comma, wrong));
   }
@@ -257,7 +255,7 @@ TEST_F(ReadListTest, AListOfWhichNoFileIsThereIsUnusable) {
   const Error error = error_of(params);
   EXPECT_EQ(error.kind(), ErrorKind::data);
   EXPECT_EQ(error.message(),
-            fmt::format("none of the first 2 files of '{0}' can be read: are its paths relative to '{1}/', or is `root` another? "
+            fmt::format("none of the first 2 files of '{0}' can be read: are its paths relative to '{1}/', or to another `root`? "
                         "The first: {0}:2: cannot look at '{1}/1.jpg': No such file or directory",
                         params.path, folder_.path().string()));
 }
@@ -278,16 +276,16 @@ TEST_F(ReadListTest, RefusesParametersThatDoNotFit) {
     return error.message();
   };
   auto params = list("x", "list.txt");
-  EXPECT_EQ(
-      message(params),
-      fmt::format("path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", params.path));
+  EXPECT_EQ(message(params),
+            fmt::format("path: the name '{}' does not show the format: set `format` to one of \"csv\", \"tsv\", \"jsonl\"",
+                        params.path));
   params = list("x", "list.jsonl");
   params.columns = {"file_name", "label"};
   EXPECT_EQ(message(params), fmt::format("columns: the lines of '{}' name their values themselves", params.path));
   params = list("x");
   params.numbers = {"x"};
   params.classes = {"a"};
-  EXPECT_EQ(message(params), "classes: there are none without `label`, the column that tells them");
+  EXPECT_EQ(message(params), "classes: needs `label`, the column of classes");
   params.path = folder_ / "lst.csv";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
   EXPECT_NE(std::string(error_of(params).what()).find("path: '" + params.path + "' does not exist"), std::string::npos);
@@ -427,7 +425,7 @@ TEST_F(ReadListTest, NumbersMayHaveDecimalCommas) {
        {"file_name,age\n1.jpg,\"1,500\"\n", "file_name;age\n1.jpg;1,5,5\n", "file_name;age\n1.jpg;1.234,5\n"}) {
     auto params = list(wrong);
     params.numbers = {"age"};
-    EXPECT_NE(error_of(params).message().find("expected a number with a point, as a comma may part thousands"),
+    EXPECT_NE(error_of(params).message().find("expected a number with a decimal point, since a comma may separate thousands"),
               std::string::npos);
   }
 }
@@ -440,7 +438,7 @@ TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
   params.label =
       "gr\xc3\xb6\xc3\x9f"
       "e";
-  EXPECT_NE(error_of(params).message().find(": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"),
+  EXPECT_NE(error_of(params).message().find(": its names are not UTF-8; encoding = \"cp1252\" reads lists from Windows"),
             std::string::npos)
       << error_of(params).message();
   params.encoding = "cp1252";
@@ -451,11 +449,11 @@ TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
   params.classes = {"caf\xc3\xa9", "tea"};
   const std::string said = error_of(params).message();
   EXPECT_NE(said.find("'caf\\xe9' is not among the 2 `classes`"), std::string::npos) << said;
-  EXPECT_NE(said.find("; the list is no UTF-8: encoding = \"cp1252\""), std::string::npos) << said;
+  EXPECT_NE(said.find("; the list is not UTF-8: encoding = \"cp1252\""), std::string::npos) << said;
   params.classes = {};
   opened(params);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("is no UTF-8: names of files and classes are taken byte for byte"), std::string::npos);
+  EXPECT_NE(run_.warnings()[0].find("is not UTF-8: names of files and classes are read byte by byte"), std::string::npos);
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ void CsvReader::read_quoted(Field& field) {
   ++at_;
   while (true) {
     if (at_ == text_.size())
-      fail(ErrorKind::data, "{}:{}:{}: a quote that is opened here is never closed", name_, field.line, field.column);
+      fail(ErrorKind::data, "{}:{}:{}: a quote opened here is never closed", name_, field.line, field.column);
     const char c = text_[at_++];
     if (c == '"' && at_ < text_.size() && peek() == '"') {
       field.text += text_[at_++];
@@ -143,13 +143,13 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
       const char* const key = name == "file_name" ? "file" : name == "label" ? "label" : nullptr;
       const std::string meant = !nearest ? "" : line_text(*nearest);
       const bool is_text = std::ranges::all_of(header, [](const std::string& each) { return is_utf8(each); });
-      fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'{}", place, name,
-           !is_text         ? ": names in it are no UTF-8; encoding = \"cp1252\" reads lists of Windows"
+      fail(ErrorKind::data, "{}: unknown column '{}'{}; the columns are '{}'{}", place, name,
+           !is_text         ? ": its names are not UTF-8; encoding = \"cp1252\" reads lists from Windows"
            : !nearest       ? ""
            : key == nullptr ? fmt::format(" (did you mean '{}'?)", meant)
-                            : fmt::format(" (did you mean '{0}'? {1} = \"{0}\" chooses it)", meant, key),
+                            : fmt::format(" (did you mean '{0}'? {1} = \"{0}\" selects it)", meant, key),
            first_names(header),
-           nearest ? "" : "; `file` and `label` choose other columns, and where the first row names none, `columns` does");
+           nearest ? "" : "; `file` and `label` select other columns; without a header row, `columns` names them");
     }
     if (places.count(name) > 1) fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
     columns.push_back(found->second);
@@ -192,7 +192,8 @@ char separator_of(std::string_view text, char usual, const TableFormat& format, 
 
 std::vector<std::string> read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
                                       const std::vector<std::string>& wanted, const OnRow& row) {
-  const char said = take_separator_line(text), separator = said != 0 ? said : separator_of(text, usual, format, wanted);
+  const char declared = take_separator_line(text),
+             separator = declared != 0 ? declared : separator_of(text, usual, format, wanted);
   CsvReader reader(text, separator, name);
   std::vector<CsvReader::Field> fields;
   std::vector<std::string> header = format.header;
@@ -246,7 +247,7 @@ std::string cell_text(const Json& object, const std::string& key, const std::str
   const auto found = object.find(key);
   if (found == object.end()) {
     const auto nearest = nearest_name(key, keys_of(object));
-    fail(ErrorKind::data, "{}: there is no '{}'{}", place, key, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
+    fail(ErrorKind::data, "{}: '{}' is missing{}", place, key, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
   }
   if (found->is_string()) return found->get<std::string>();
   if (found->is_number() || found->is_boolean()) return found->dump();
@@ -277,7 +278,7 @@ std::vector<std::string> read_json_lines(std::string_view text, const std::strin
 void require_text(std::string_view text, const std::string& name) {
   constexpr std::size_t kLooked = 4096;
   const std::string_view begin = text.substr(0, kLooked);
-  const char* const what = begin.starts_with("PK\x03\x04") ? "a ZIP archive, as Excel's .xlsx is: save it as CSV"
+  const char* const what = begin.starts_with("PK\x03\x04") ? "a ZIP archive, such as Excel's .xlsx: save it as CSV"
                            : begin.starts_with("\x1f\x8b") ? "compressed by gzip: unpack it"
                                                            : nullptr;
   if (what != nullptr) fail(ErrorKind::data, "'{}' is {}", name, what);

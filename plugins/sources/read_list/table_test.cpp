@@ -53,8 +53,8 @@ TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
   }
   EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
   EXPECT_EQ(refusal("a;c\n1;x\n"),
-            "list:1: there is no column 'a'; there are 'a;c'; `file` and `label` choose other columns, and where the first row "
-            "names none, `columns` does");
+            "list:1: unknown column 'a'; the columns are 'a;c'; `file` and `label` select other columns; without a header row, "
+            "`columns` names them");
 }
 
 TEST(Table, LinesEndAsOnOldMacsToo) {
@@ -106,11 +106,12 @@ TEST(Table, KnowsWhereACellStands) {
 
 TEST(Table, SaysWhatIsWrongWithColumns) {
   EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
-  EXPECT_EQ(refusal("file,bb\n"),
-            "list:1: there is no column 'a'; there are 'file', 'bb'; `file` and `label` choose other columns, and where the "
-            "first row names none, `columns` does");
+  EXPECT_EQ(
+      refusal("file,bb\n"),
+      "list:1: unknown column 'a'; the columns are 'file', 'bb'; `file` and `label` select other columns; without a header row, "
+      "`columns` names them");
   EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
-            "list:1: there is no column 'file_name' (did you mean 'file_nam'? file = \"file_nam\" chooses it); there are "
+            "list:1: unknown column 'file_name' (did you mean 'file_nam'? file = \"file_nam\" selects it); the columns are "
             "'file_nam', 'label'");
   EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
   EXPECT_EQ(refusal("a,b\n1,2\n1,2,3\n"), "list:3: 3 columns instead of 2");
@@ -122,7 +123,7 @@ TEST(Table, SaysWhatIsWrongWithColumns) {
                                      "1\0,\0x\0\n\0",
                                      16)),
             "'list' is UTF-16: save it as UTF-8");
-  EXPECT_EQ(refusal("PK\x03\x04"), "'list' is a ZIP archive, as Excel's .xlsx is: save it as CSV");
+  EXPECT_EQ(refusal("PK\x03\x04"), "'list' is a ZIP archive, such as Excel's .xlsx: save it as CSV");
   EXPECT_EQ(refusal("\x1f\x8b\x08"), "'list' is compressed by gzip: unpack it");
 }
 
@@ -135,7 +136,7 @@ TEST(Table, BoundsTheColumnsOfARow) {
 }
 
 TEST(Table, SaysWhatIsWrongWithQuotes) {
-  EXPECT_EQ(refusal("a,b\n1,\"x\n2,y\n"), "list:2:3: a quote that is opened here is never closed");
+  EXPECT_EQ(refusal("a,b\n1,\"x\n2,y\n"), "list:2:3: a quote opened here is never closed");
   EXPECT_EQ(refusal("a,b\n1,\"x\"y\n"), "list:2:6: expected the column or the row to end after a closing quote, found 'y'");
 }
 
@@ -145,7 +146,7 @@ TEST(Table, SaysWhatIsWrongWithObjects) {
   EXPECT_EQ(message("[1, 2]\n"), "list:1: expected an object such as {\"file_name\": \"a.jpg\", \"label\": \"cat\"}");
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2e426}\n"), "list:1: a number is too large");
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"), "list:2: 'a' is listed twice");
-  EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: there is no 'a' (did you mean 'A'?)");
+  EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: 'a' is missing (did you mean 'A'?)");
   EXPECT_EQ(message("{\"a\": null, \"b\": 2}\n"), "list:1: 'a' must be a text or a number, found null");
   EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");
 }

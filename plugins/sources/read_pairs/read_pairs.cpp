@@ -53,13 +53,13 @@ class Lister {
     folder_.storage.list_without(folder_.url, std::ref(leaves_out_), [&](const Storage::Object& object) {
       const std::string ends = rule_.extensions.text();
       if (!rule_.extensions.match(object.name)) {
-        if (object.is_dangling) return not_images.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
+        if (object.is_dangling) return not_images.add({"broken link", "broken links"}, object.name);
         if (object.name.ends_with('/')) return;
         if (!seems_to_be_an_image(object.name)) {
           if (others_++ == 0) other_file_ = object.name;
           return;
         }
-        return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
+        return not_images.add({"file without the extension " + ends, "files without the extension " + ends},
                               join_url(folder_.url, object.name));
       }
       std::string stem = object.name.substr(0, object.name.rfind('.'));
@@ -78,7 +78,7 @@ class Lister {
     const std::string end =
         folder_.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder_.suffix);
     const std::string in = folder_.folder.empty() ? "" : fmt::format(", in folders called '{}',", folder_.folder);
-    fail(ErrorKind::data, "no image in '{}': files {} {}{} are looked for{}{}", folder_.url, end, rule_.extensions.text(), in,
+    fail(ErrorKind::data, "no image in '{}': expected files {} {}{}{}{}", folder_.url, end, rule_.extensions.text(), in,
          rule_.listed.empty() ? "" : fmt::format(" that `list` names, such as '{}'", line_text(*rule_.listed.begin())),
          !not_images.empty() ? ", and there are " + not_images.list()
          : others_ == 0      ? ""
@@ -113,11 +113,10 @@ ByStem by_stem(std::vector<File> files, const std::string& url) {
   for (File& file : files) {
     const auto [same, is_new] = found.try_emplace(file.stem, file.object);
     if (is_new) continue;
-    fail(
-        ErrorKind::data,
-        "'{}' and '{}' in '{}' have the same name: which is it? Where one is the label image of the other, it is a .png beside a "
-        ".jpg, has a `suffix`, or lies in a folder of its own; else `extensions` and `leave_out` choose",
-        line_text(same->second.name), line_text(file.object.name), url);
+    fail(ErrorKind::data,
+         "'{}' and '{}' in '{}' have the same name. A label image must be a .png next to a .jpg, have a `suffix`, or be in its "
+         "own folder; otherwise select one file with `extensions` or `leave_out`",
+         line_text(same->second.name), line_text(file.object.name), url);
   }
   return found;
 }
@@ -217,7 +216,7 @@ void match(const ByStem& of_images, ByStem& of_targets, const PairingFolder& ima
 // An image and its partner have the same path below their folders, except for suffix, extension and `folder`. If no image has a
 // partner, no suffix is given, and all names of a folder share an ending such as "_leftImg8bit", it becomes the suffix. In one
 // folder without suffixes, x.jpg is the image and x.png its target. Files that are not listed are ignored. Throws ErrorKind::data
-// if there is no image, or if two files of one folder differ only in the extension.
+// without an image, or if two files of one folder differ only in the extension.
 Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule) {
   Pairing pairs;
   const bool is_one_folder = targets && targets->url == images.url;
@@ -232,7 +231,7 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
   ByStem of_images = by_stem(image_files, images.url), of_targets;
   if (targets) {
     of_targets = by_stem(target_files, targets->url);
-    if (rule.finds_suffixes && !any_pairs(of_images, of_targets)) {
+    if (rule.detects_suffixes && !any_pairs(of_images, of_targets)) {
       const Suffixes found = find_suffixes(image_files, target_files);
       pairs.assumed = assumed_text(found, targets->suffix);
       of_images = by_stem(without(image_files, found.image), images.url);
@@ -285,8 +284,8 @@ TargetSpec target_kind_of(const ReadPairs::Params& params) {
     if (!params.labels) fail(ErrorKind::usage, "target: \"classes\" needs `labels`, the folder of label images");
     if (params.classes.empty()) {
       fail(ErrorKind::usage,
-           "classes: expected what the label images hold, such as [{{ name = \"sky\", ids = [0] }}]; for images that are to be "
-           "reproduced say target = \"image\"");
+           "classes: expected the classes of the label images, such as [{{ name = \"sky\", ids = [0] }}]; for target images set "
+           "target = \"image\"");
     }
     return class_target(params);
   }
@@ -321,7 +320,7 @@ std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes
   return colours;
 }
 
-void refuse_what_needs_labels(const ReadPairs::Params& params) {
+void require_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
   const char* key = !params.suffix.empty()         ? "suffix"
                     : !params.image_suffix.empty() ? "image_suffix"
@@ -350,7 +349,7 @@ void refuse_choices_by_class(const SourceParams& sampling) {
                     : sampling.balance                ? "balance"
                     : !sampling.class_weights.empty() ? "class_weights"
                                                       : nullptr;
-  if (key) fail(ErrorKind::usage, "{}: here pixels have classes, images have none", key);
+  if (key) fail(ErrorKind::usage, "{}: pixels have classes here, images do not", key);
 }
 
 }  // namespace
@@ -395,7 +394,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
           "optional");
   d.params.add("pair", &Params::pair)
       .choices({"path", "name"})
-      .text("what pairs an image with its partner: the path below their folders, or the name alone");
+      .text("pairs images by the path below their folders, or by the name alone");
   d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or skipped");
   d.params.add("extensions", &Params::extensions).text("extensions of image files, in any case; jpeg includes .jpe and .jfif");
   d.params.add("leave_out", &Params::leave_out)
@@ -416,7 +415,7 @@ ReadPairs::ReadPairs(const Params& params, const StageSite& site)
       colours_(colours_of(params.classes)),
       target_(target_of(params)),
       ignored_(params.ignored.begin(), params.ignored.end()) {
-  refuse_what_needs_labels(params);
+  require_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
     targets_.emplace(PairingFolder{storage_for(site, "labels", *params.labels, Storage::Kind::folder), *params.labels,
@@ -447,7 +446,7 @@ void ReadPairs::open() {
   if (run_ && !pairs_.unused_patterns.empty()) run_->warn(pairs_.unused_patterns);
   if (run_ && !pairs_.assumed.empty())
     run_->warn(
-        fmt::format("names in '{}' and '{}' pair with {}: say so in [{}]", images_.url, targets_->url, pairs_.assumed, table_));
+        fmt::format("names in '{}' and '{}' pair with {}: set it in [{}]", images_.url, targets_->url, pairs_.assumed, table_));
   pairs_.left_out = {};
   pairs_.not_found = {};
 }
@@ -456,9 +455,9 @@ void ReadPairs::judge_files_without_a_partner() const {
   const std::vector<std::string>& alone = pairs_.left_out;
   if (alone.empty()) return;
   if (!skip_unpaired_) {
-    const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
+    const std::string others = alone.size() > 1 ? fmt::format(" (one of {} such files)", alone.size()) : "";
     fail(ErrorKind::data,
-         "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip; with data.path, "
+         "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] skips such files, --set {2}.unpaired=skip; with data.path, "
          "--set data.unpaired=skip does so in all parts",
          line_text(alone.front()), others, table_);
   }
@@ -473,9 +472,9 @@ void ReadPairs::judge_names_without_a_file() const {
   if (names.empty()) return;
   const std::string others = names.size() > 1 ? fmt::format(", one of {} such names", names.size()) : "";
   const std::string found =
-      fmt::format("'{}' names '{}', of which no image is in '{}'{}", list_, line_text(names.front()), images_.url, others);
+      fmt::format("'{}' names '{}', which has no matching image in '{}'{}", list_, line_text(names.front()), images_.url, others);
   if (!skip_unpaired_)
-    fail(ErrorKind::data, "{0}; unpaired = \"skip\" in [{1}] leaves such out, --set {1}.unpaired=skip", found, table_);
+    fail(ErrorKind::data, "{0}; unpaired = \"skip\" in [{1}] skips such names, --set {1}.unpaired=skip", found, table_);
   if (run_ != nullptr) run_->warn(found);
 }
 

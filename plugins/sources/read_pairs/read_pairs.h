@@ -40,7 +40,7 @@ struct PairingRule {
   Extensions extensions;
   std::vector<std::string> leave_out;  // patterns of paths below both folders
   bool by_name = false;                // only names match, whatever folder files lie in
-  bool finds_suffixes = true;          // used if no name pairs as written
+  bool detects_suffixes = true;        // used if no name pairs as written
   std::set<std::string> listed;        // names, without suffix and extension; empty: all
 };
 
@@ -133,7 +133,7 @@ class ReadPairs : public Source, public NamesLabelValues, public KnowsFileSizes 
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
   PairingRule rule_;
-  Storage* list_storage_ = nullptr;  // null if there is no list
+  Storage* list_storage_ = nullptr;  // null without a list
   std::string list_;
   bool skip_unpaired_;
   std::string image_root_, target_root_;  // end with '/'

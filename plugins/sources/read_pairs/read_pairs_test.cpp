@@ -120,7 +120,7 @@ TEST_F(ReadPairsTest, HandsOnTheColoursOfItsClasses) {
             "classes[1].colour: 'building' has no colour, and 'sky' has one: name those of all classes, or of none");
   coloured.classes[1].colour = "#80000";
   EXPECT_EQ(usage(coloured),
-            "classes[1].colour: class 'building': '#80000' is no colour; write red, green and blue as \"#804080\"");
+            "classes[1].colour: class 'building': '#80000' is not a colour; write red, green and blue as \"#804080\"");
   coloured.classes[1].colour = "#800000";
   EXPECT_EQ(ReadPairs(coloured, context_).colours(), (Texts{"#8080ff", "#800000"}));
   coloured.classes[0].colour.clear();
@@ -163,12 +163,12 @@ TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
   const std::string advice =
-      "unpaired = \"skip\" in [train.read] leaves such files out, --set train.read.unpaired=skip; with data.path, --set "
+      "unpaired = \"skip\" in [train.read] skips such files, --set train.read.unpaired=skip; with data.path, --set "
       "data.unpaired=skip does so in all parts";
   EXPECT_EQ(error.message(), fmt::format("'{}' has no partner; {}", folder_ / "images/c.jpg", advice));
   folder_.write("labels/d.png");
   EXPECT_EQ(error_of(params()).message(),
-            fmt::format("'{}' has no partner (nor have others, 2 in all); {}", folder_ / "images/c.jpg", advice));
+            fmt::format("'{}' has no partner (one of 2 such files); {}", folder_ / "images/c.jpg", advice));
 }
 
 TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
@@ -213,14 +213,14 @@ TEST_F(ReadPairsTest, NamesWhatAListHasAndNoFolder) {
   listed.list = folder_ / "train.txt";
   folder_.write("train.txt", "a\nx\ny\n");
   const std::string found =
-      fmt::format("'{}' names 'x', of which no image is in '{}', one of 2 such names", *listed.list, folder_ / "images");
+      fmt::format("'{}' names 'x', which has no matching image in '{}', one of 2 such names", *listed.list, folder_ / "images");
   EXPECT_EQ(error_of(listed).message(),
-            found + "; unpaired = \"skip\" in [train.read] leaves such out, --set train.read.unpaired=skip");
+            found + "; unpaired = \"skip\" in [train.read] skips such names, --set train.read.unpaired=skip");
   listed.unpaired = "skip";
   EXPECT_EQ(samples(listed).size(), 1U);
   EXPECT_EQ(run_.warnings(), Texts{found});
   folder_.write("train.txt", "x\n");
-  EXPECT_NE(error_of(listed).message().find("are looked for that `list` names, such as 'x'"), std::string::npos);
+  EXPECT_NE(error_of(listed).message().find("that `list` names, such as 'x'"), std::string::npos);
   folder_.write("train.txt", "\n");
   EXPECT_EQ(error_of(listed).message(), fmt::format("list: '{}' names no image", *listed.list));
   listed.list = folder_ / "nowhere.txt";
@@ -243,7 +243,7 @@ TEST_F(ReadPairsTest, BothNamesMayHaveASuffix) {
   pairs.image_suffix = "";  // all names have this ending, and none pairs as written
   EXPECT_EQ(samples(pairs), expected);
   EXPECT_EQ(run_.warnings().back(),
-            fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": say so in [train.read]", pairs.images,
+            fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": set it in [train.read]", pairs.images,
                         *pairs.labels));
   pairs.image_suffix = "_right";
   EXPECT_NE(error_of(pairs).message().find("files whose names end in '_right'"), std::string::npos);
@@ -281,7 +281,7 @@ TEST_F(ReadPairsTest, FilesOfOtherKindsAreCounted) {
   folder_.write("images/c.webp");
   folder_.write("labels/c.tif");
   EXPECT_EQ(samples(params()).size(), 2U);
-  EXPECT_EQ(run_.warnings().back(), fmt::format("left out of '{}': 2 files that end in none of .jpg, .jpeg, .png, such as '{}'",
+  EXPECT_EQ(run_.warnings().back(), fmt::format("left out of '{}': 2 files without the extension .jpg, .jpeg, .png, such as '{}'",
                                                 folder_ / "images", folder_ / "images/c.webp"));
 }
 
@@ -289,23 +289,21 @@ TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
   folder_.write("labels/a.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  const std::string same = fmt::format("'a.jpg' and 'a.png' in '{}' have the same name: which is it? ", folder_ / "labels");
+  const std::string same = fmt::format("'a.jpg' and 'a.png' in '{}' have the same name. ", folder_ / "labels");
   EXPECT_TRUE(error.message().starts_with(same)) << error.message();
 }
 
 TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
   auto others = params();
   others.extensions = {"tif"};
-  EXPECT_EQ(
-      error_of(others).message(),
-      fmt::format("no image in '{0}': files that end in .tif are looked for, and there are 2 files that end in none of .tif, "
-                  "such as '{0}/a.jpg'",
-                  folder_ / "images"));
+  EXPECT_EQ(error_of(others).message(),
+            fmt::format("no image in '{0}': expected files that end in .tif, and there are 2 files without the extension .tif, "
+                        "such as '{0}/a.jpg'",
+                        folder_ / "images"));
   auto unmarked = params();
   unmarked.suffix = "_L";
-  EXPECT_EQ(
-      error_of(unmarked).message(),
-      fmt::format("no image in '{}': files whose names end in '_L' before .jpg, .jpeg, .png are looked for", folder_ / "labels"));
+  EXPECT_EQ(error_of(unmarked).message(),
+            fmt::format("no image in '{}': expected files whose names end in '_L' before .jpg, .jpeg, .png", folder_ / "labels"));
   auto missing = params();
   missing.labels = folder_ / "lables";
   EXPECT_NE(std::string(error_of(missing).what()).find("labels: '" + *missing.labels + "' does not exist"), std::string::npos);
@@ -330,7 +328,7 @@ TEST_F(ReadPairsTest, RefusesClassesThatContradictOneAnother) {
 TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
   auto wrong = params();
   wrong.classes.clear();
-  EXPECT_EQ(usage(wrong).find("classes: expected what the label images hold"), 0U);
+  EXPECT_EQ(usage(wrong).find("classes: expected the classes of the label images"), 0U);
   wrong = params();
   wrong.labels.reset();
   EXPECT_EQ(usage(wrong), "classes: the target is an image, which has no classes");
@@ -338,7 +336,7 @@ TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
   EXPECT_EQ(usage(wrong), "target: \"classes\" needs `labels`, the folder of label images");
   wrong = params();
   wrong.balance = true;
-  EXPECT_EQ(usage(wrong), "balance: here pixels have classes, images have none");
+  EXPECT_EQ(usage(wrong), "balance: pixels have classes here, images do not");
 }
 
 TEST_F(ReadPairsTest, RefusesWhatNeedsLabelsWithoutThem) {
@@ -421,7 +419,7 @@ TEST_F(ReadPairsTest, SaysWhichPatternLeavesNothingOut) {
   drafts.leave_out = {"drafts", "draft"};
   EXPECT_EQ(samples(drafts).size(), 2U);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("leave_out: 'draft' fits nothing in '"), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[0].find("leave_out: 'draft' matches nothing in '"), std::string::npos) << run_.warnings()[0];
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ class Builder {
     for (Waiting& each : waiting_) {
       if (has_image && each.is_word) continue;
       const bool parted = each.reason == PassedOver::dots && has_label && !has_image;
-      PassedOver::Members& members = passed_over_.members[parted ? PassedOver::beside_label : each.reason];
+      PassedOver::Members& members = passed_over_.members[parted ? PassedOver::unlabelled_dots : each.reason];
       if (members.count++ == 0) members.example = std::move(each.name);
     }
     waiting_.clear();
@@ -175,8 +175,8 @@ class Builder {
     const auto content = shard_.at(member.offset, static_cast<std::size_t>(member.bytes));
     if (role == Role::label) sample_.label = label_of_text({reinterpret_cast<const char*>(content.data()), content.size()});
     if (role == Role::json && !settings_.label.empty()) sample_.label = label_of_json(content, settings_.label);
-    const bool says_class = role == Role::label || !settings_.label.empty();
-    if (says_class && sample_.label.kind == Label::Kind::unreadable) {
+    const bool names_class = role == Role::label || !settings_.label.empty();
+    if (names_class && sample_.label.kind == Label::Kind::unreadable) {
       PassedOver::Members& members = passed_over_.members[PassedOver::labels];
       if (members.count++ == 0) members.example = fmt::format("'{}' has {}", shown(member.name), sample_.label.name);
     }
@@ -190,7 +190,7 @@ class Builder {
         std::adjacent_find(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key == b.key; });
     if (twice == seen_.end()) return;
     fail(ErrorKind::data,
-         "sample '{}' is duplicated, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
+         "sample '{}' is duplicated, or its members are not adjacent: at byte {} and again at byte {}; pack the shard "
          "again, sorted by name (tar --sort=name)",
          shown(twice->key), twice->header, std::next(twice)->header);
   }
@@ -296,9 +296,8 @@ TarIndex IndexStore::open(const Shard& shard) const {
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
       shard.bytes);
   TarIndex index = build_index(window, key, settings_);
-  std::string why = shard.version.empty()
-                        ? fmt::format("'{}' has no version (ETag, Last-Modified) by which a change shows", shard.url)
-                        : "there is no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
+  std::string why = shard.version.empty() ? fmt::format("'{}' has no version (ETag, Last-Modified) that shows changes", shard.url)
+                                          : "no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
   for (const fs::path& path : paths) {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

@@ -65,10 +65,9 @@ TEST(BuildIndex, KeepsSamplesThatLackSomethingForThePolicyToDealWith) {
 }
 
 TEST(BuildIndex, NamesSamplesWhoseMembersLieApart) {
-  EXPECT_EQ(
-      error_of(TarWriter().file("a.jpg", "1").file("b.jpg", "1").file("a.cls", "1").end()),
-      "sample 'a' is duplicated, or its members do not stand together: at byte 0 and again at byte 2048; pack the shard again, "
-      "sorted by name (tar --sort=name)");
+  EXPECT_EQ(error_of(TarWriter().file("a.jpg", "1").file("b.jpg", "1").file("a.cls", "1").end()),
+            "sample 'a' is duplicated, or its members are not adjacent: at byte 0 and again at byte 2048; pack the shard again, "
+            "sorted by name (tar --sort=name)");
 }
 
 TEST(BuildIndex, NamesMembersThatAreOneTooMany) {
@@ -192,10 +191,10 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
   EXPECT_EQ(with(entry + 12, 100), "the index is damaged: its names are out of order");
   EXPECT_EQ(with(entry + 16, static_cast<std::uint32_t>(-4)), "the index is damaged: a label is none");
   EXPECT_EQ(with(entry + 16, 2000000), "the index is damaged: a label is none");
-  EXPECT_EQ(with(40, 1000), "the index is damaged: it is cut off");
-  EXPECT_EQ(with(48, 1000), "the index is damaged: its sizes do not fit together");
-  EXPECT_EQ(with(72, 1000), "the index is damaged: its sizes do not fit together");
-  EXPECT_EQ(with(64, 0xffffffff), "the index is damaged: its counts make no sense");
+  EXPECT_EQ(with(40, 1000), "the index is damaged: it is truncated");
+  EXPECT_EQ(with(48, 1000), "the index is damaged: its sizes are inconsistent");
+  EXPECT_EQ(with(72, 1000), "the index is damaged: its sizes are inconsistent");
+  EXPECT_EQ(with(64, 0xffffffff), "the index is damaged: its counts are invalid");
 }
 
 // ---- storage ----
@@ -237,7 +236,7 @@ TEST_F(KeepIndex, OfAShardWithoutAVersionIsMadeEachTime) {
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"x.tar"}));
   EXPECT_EQ(opened(TarWriter().file("b.jpg", "1").end().bytes()).name(0), "b.jpg");
   ASSERT_EQ(complaints_.size(), 2U);
-  EXPECT_EQ(complaints_[0], "'" + folder_ / "x.tar" + "' has no version (ETag, Last-Modified) by which a change shows");
+  EXPECT_EQ(complaints_[0], "'" + folder_ / "x.tar" + "' has no version (ETag, Last-Modified) that shows changes");
 }
 
 TEST_F(KeepIndex, IsMadeAnewWhenTheShardHasChanged) {

@@ -43,7 +43,7 @@ Label label_of_text(std::string_view text) {
   }
   const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
   if (text.size() > kLongestClassName || std::any_of(text.begin(), text.end(), is_control))
-    return {Label::Kind::unreadable, 0, "what is no name"};
+    return {Label::Kind::unreadable, 0, "an invalid name"};
   return {Label::Kind::name, 0, std::string(text)};
 }
 

@@ -19,9 +19,8 @@ TEST_F(ReadTarTest, ImagesThatAreNoSamplesAreCounted) {
                              .end()
                              .bytes());
   const std::string left_out = fmt::format(
-      "left out of '{}': 2 images whose names have a dot before their ending, such as '1.1.jpg'; 1 image that ends in none of "
-      ".jpg, "
-      ".jpeg, .png, '2.webp'; key_ends = \"last-dot\" reads names up to their last dot",
+      "left out of '{}': 2 images whose names have a dot before their ending, such as '1.1.jpg'; 1 image without the extension "
+      ".jpg, .jpeg or .png, '2.webp'; key_ends = \"last-dot\" reads names up to their last dot",
       folder_.path().string());
   for (int round = 0; round < 2; ++round) {  // the second one uses the index kept by the first one
     EXPECT_EQ(opened({})->size(), 1U);
@@ -51,7 +50,8 @@ TEST_F(ReadTarTest, AnImageWhoseNameGoesOnAfterItsLabelsIsNoMatterOfDots) {
                 TarWriter().file("1.cls", "0").file("1.left.jpg", "x").file("2.cls", "1").file("2.left.jpg", "x").end().bytes());
   const auto source = opened({});
   ASSERT_EQ(run_.warnings().size(), 2U);
-  EXPECT_NE(run_.warnings()[0].find("2 images whose names go on after their labels'"), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[0].find("2 images whose names are longer than their labels'"), std::string::npos)
+      << run_.warnings()[0];
   EXPECT_EQ(run_.warnings()[0].find("last-dot"), std::string::npos) << run_.warnings()[0];
   EXPECT_NE(run_.warnings()[1].find("2 of the 2 samples in '"), std::string::npos) << run_.warnings()[1];
 }
@@ -77,7 +77,7 @@ TEST_F(ReadTarTest, LabelsInMembersThatAreNotReadAreNamed) {
                 TarWriter().file("1.jpg", "x").file("1.txt", "a cat").file("1.json", R"({"id": 7, "label": 0})").end().bytes());
   opened({});
   EXPECT_EQ(run_.warnings(),
-            Texts{fmt::format("no sample in '{}' has a label, which a .cls member holds, and there is '1.json' with 'id', "
+            Texts{fmt::format("no sample in '{}' has a label in a .cls member, but there is '1.json' with 'id', "
                               "'label': label = \"FIELD\" reads a field of "
                               "the .json members, with data.path --set data.label=FIELD; no key reads .txt members",
                               folder_.path().string())});
@@ -108,12 +108,10 @@ TEST_F(ReadTarTest, ShardsThatEndTooSoonOrTooLateAreNamed) {
   folder_.write("e.tar", std::string(20'480, '\0'));
   folder_.write("d.tar.gz", "x");
   EXPECT_EQ(opened({})->size(), 2U);
-  EXPECT_EQ(
-      run_.warnings(),
-      (Texts{fmt::format("left out of '{}': 1 compressed shard, 'd.tar.gz'", folder_.path().string()),
-             fmt::format("1 shard has no end (zeros), '{}'; 1 shard ends in more than a megabyte of zeros, '{}'; 1 shard holds "
-                         "zeros alone, '{}': are they cut off?",
-                         folder_ / "a.tar", folder_ / "b.tar", folder_ / "e.tar")}));
+  EXPECT_EQ(run_.warnings(), (Texts{fmt::format("left out of '{}': 1 compressed shard, 'd.tar.gz'", folder_.path().string()),
+                                    fmt::format("1 shard has no end (zeros), '{}'; 1 shard ends in more than a megabyte of "
+                                                "zeros, '{}'; 1 shard contains only zeros, '{}': are they truncated?",
+                                                folder_ / "a.tar", folder_ / "b.tar", folder_ / "e.tar")}));
 }
 
 TEST_F(ReadTarTest, APathThatExistsIsTakenAsItIsWritten) {
@@ -134,7 +132,7 @@ TEST_F(ReadTarTest, ClassesWithoutSamplesAndNamesThatAreNoUtf8AreToldOf) {
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").file("a.cls", "1").file("b.jpg", "x").file("b.cls", "2").end().bytes());
   opened({});
   EXPECT_EQ(run_.warnings(),
-            (Texts{fmt::format("class '0' has no sample in '{}', and all others have some: do its labels begin with 1?",
+            (Texts{fmt::format("class '0' has no sample in '{}', but all others have some: do its labels begin with 1?",
                                folder_.path().string())}));
   folder_.write("a.tar", TarWriter().file("a.jpg", "x").file("a.cls", "ni\xf1o").end().bytes());
   EXPECT_EQ(opened({})->classes(), Texts{"ni\\xf1o"});

@@ -41,8 +41,7 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
     const std::size_t number = names.size() + 1;
     if (line.empty()) fail(ErrorKind::data, "{}:{}: the line is empty: expected the name of class {}", url, number, names.size());
     const auto [before, is_new] = known.emplace(line, number);
-    if (!is_new)
-      fail(ErrorKind::data, "{}:{}: class '{}' stands in line {} already", url, number, line_text(line), before->second);
+    if (!is_new) fail(ErrorKind::data, "{}:{}: class '{}' is in line {} already", url, number, line_text(line), before->second);
     names.push_back(line);
   }
   return names;
@@ -66,11 +65,10 @@ std::vector<std::string> listed_classes(const std::vector<Shard>& shards, bool m
       listed_in = url;
     } else if (names != classes) {
       if (may_differ) return {};
-      fail(
-          ErrorKind::data,
-          "'{}' names other classes than '{}': read the folders as two sources of a `mix`, which unites classes by name, or give "
-          "`classes` if the labels mean the same in both",
-          url, listed_in);
+      fail(ErrorKind::data,
+           "'{}' and '{}' name different classes: read the folders as two sources of a `mix`, which unites classes by name, or "
+           "set `classes` if the labels mean the same in both",
+           url, listed_in);
     }
   }
   return classes;
@@ -94,7 +92,7 @@ TargetSpec target_spec(const std::string& kind, const std::vector<std::string>& 
   target.classes.fill(target.ignored);
   if (classes.empty()) {
     fail(ErrorKind::usage,
-         "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
+         "classes: expected names for the numbers in the label images: classes.txt is missing next to the shards");
   }
   if (classes.size() > target.ignored)
     fail(ErrorKind::usage, "classes: label images can hold {}, found {}", target.ignored, classes.size());
@@ -108,11 +106,9 @@ void read_member(const Shard& shard, const TarIndex::Member& member, ByteBuffer&
   std::uint8_t* const bytes = out.resize(size);
   shard.storage->read(shard.url, member.offset - kTarBlock, size, bytes);
   if (!is_header_of({bytes, kTarBlock}, member.bytes)) {
-    fail(
-        ErrorKind::data,
-        "shard '{}' has changed since it was listed: no member of {} bytes begins at byte {} any more; run again with the shards "
-        "as they are now",
-        shard.url, member.bytes, member.offset);
+    fail(ErrorKind::data,
+         "shard '{}' has changed since it was listed: no member of {} bytes begins at byte {} any more; run again", shard.url,
+         member.bytes, member.offset);
   }
   std::memmove(bytes, bytes + kTarBlock, member.bytes);
   out.resize(member.bytes);
@@ -195,16 +191,16 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
          params.path.empty() ? "neither" : "both");
   }
   if (params.target == "none" && !params.target_name.empty())
-    fail(ErrorKind::usage, "target_name: there is none to be named: say target = \"classes\" or \"image\"");
+    fail(ErrorKind::usage, "target_name: there are no targets: set target = \"classes\" or \"image\"");
   if (params.target == "none" && params.target_scale != 1)
-    fail(ErrorKind::usage, "target_scale: there are no targets: say target = \"classes\" or \"image\"");
+    fail(ErrorKind::usage, "target_scale: there are no targets: set target = \"classes\" or \"image\"");
   if (!labels_ && !params.label.empty())
-    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: remove one of them");
   if (settings_.last_dot && params.target != "none")
-    fail(ErrorKind::usage, "key_ends: the targets of images are told by what stands between two dots; it must be \"first-dot\"");
+    fail(ErrorKind::usage, "key_ends: the text between two dots identifies target images; it must be \"first-dot\"");
   const auto exists = [&](const std::string& path) {
     try {
-      return storage_of(*registry_, path).look(path) != Storage::Kind::unknown;
+      return storage_of(*registry_, path).kind(path) != Storage::Kind::unknown;
     } catch (const Error&) {
       return false;
     }
@@ -214,7 +210,7 @@ ReadTar::ReadTar(const Params& params, const StageSite& site)
   }
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
-  for (const ShardPath& path : paths_) storage_for(site, key, std::string(where_to_look(path)));
+  for (const ShardPath& path : paths_) storage_for(site, key, std::string(searched_folder(path)));
   // target() is called before open().
   if (params.target == "classes") {
     LeftOut ignored;
@@ -236,7 +232,7 @@ void ReadTar::open() {
   const bool given = !classes_.empty();
   if (labels_ && target_.kind != TargetSpec::Kind::classes) name_numbers(shards);
   if (const std::string missing = missing_numbers(shards); run_ != nullptr && !missing.empty())
-    run_->warn(fmt::format("the numbers of shards have gaps: {}; what is there is read", missing));
+    run_->warn(fmt::format("the numbers of shards have gaps: {}; the existing shards are read", missing));
   read_indices(std::move(shards));
   for (const Indexed& indexed : shards_) {
     const PassedOver& passed_over = indexed.index.passed_over();
@@ -244,12 +240,12 @@ void ReadTar::open() {
                               &others = passed_over.members[PassedOver::other_images];
     left_out.add({"image whose name has a dot before its ending", "images whose names have a dot before their ending"},
                  dots.example, dots.count);
-    const PassedOver::Members& parted = passed_over.members[PassedOver::beside_label];
-    left_out.add({"image whose name goes on after its label's, and which is called as that must be (a.jpg beside a.cls)",
-                  "images whose names go on after their labels', and which are called as these must be (a.jpg beside a.cls)"},
+    const PassedOver::Members& parted = passed_over.members[PassedOver::unlabelled_dots];
+    left_out.add({"image whose name is longer than its label's; both need the same name (a.jpg and a.cls)",
+                  "images whose names are longer than their labels'; both need the same name (a.jpg and a.cls)"},
                  parted.example, parted.count);
-    left_out.add({"image that ends in none of .jpg, .jpeg, .png", "images that end in none of .jpg, .jpeg, .png"}, others.example,
-                 others.count);
+    left_out.add({"image without the extension .jpg, .jpeg or .png", "images without the extension .jpg, .jpeg or .png"},
+                 others.example, others.count);
     const bool has_members = passed_over.zeros < indexed.shard.bytes;
     if (indexed.index.size() == 0 && has_members)
       left_out.add({"shard without a sample", "shards without a sample"}, indexed.shard.url);
@@ -262,9 +258,8 @@ void ReadTar::open() {
   name_classes();
   map_labels();
   if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
-    run_->warn(
-        fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label: .cls members name classes",
-                    shards_.size(), shards_.front().shard.url));
+    run_->warn(fmt::format("`classes` is set, but no sample in the {} shards from '{}' on has a label: .cls members name classes",
+                           shards_.size(), shards_.front().shard.url));
   warn_of_samples();
   warn_of_classes();
   warn_of_other_labels();
@@ -310,12 +305,12 @@ void ReadTar::warn_of_shards(const LeftOut& left_out) const {
     const bool is_zeros_alone = zeros == indexed.shard.bytes;
     if (zeros == 0) broken.add({"shard has no end (zeros)", "shards have no end (zeros)"}, indexed.shard.url);
     if (is_zeros_alone && zeros > kEmptyArchive)
-      broken.add({"shard holds zeros alone", "shards hold zeros alone"}, indexed.shard.url);
+      broken.add({"shard contains only zeros", "shards contain only zeros"}, indexed.shard.url);
     if (!is_zeros_alone && zeros > kMaxZeros)
       broken.add({"shard ends in more than a megabyte of zeros", "shards end in more than a megabyte of zeros"},
                  indexed.shard.url);
   }
-  if (!broken.empty()) run_->warn(broken.list() + ": are they cut off?");
+  if (!broken.empty()) run_->warn(broken.list() + ": are they truncated?");
 }
 
 // Many shards have classes in .json members; texts are mostly captions.
@@ -323,10 +318,10 @@ void ReadTar::warn_of_other_labels() const {
   if (run_ == nullptr || labelled_ || numbers() > 0 || target_.kind != TargetSpec::Kind::none) return;
   const std::string found = other_label_of(shards_.front().shard);
   if (found.empty()) return;
-  run_->warn(fmt::format(
-      "no sample in '{}' has a label, which a .cls member holds, and there is {}: label = \"FIELD\" reads a field of the "
-      ".json members, with data.path --set data.label=FIELD; no key reads .txt members",
-      folder_of(shards_.front().shard.url), found));
+  run_->warn(
+      fmt::format("no sample in '{}' has a label in a .cls member, but there is {}: label = \"FIELD\" reads a field of the "
+                  ".json members, with data.path --set data.label=FIELD; no key reads .txt members",
+                  folder_of(shards_.front().shard.url), found));
 }
 
 void ReadTar::warn_of_classes() const {
@@ -347,7 +342,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   bool warned = false;
   const IndexStore store(settings_, [&](const std::string& why) {
     const std::lock_guard lock(mutex);
-    if (run_ != nullptr && !warned) run_->warn("the shards' indices cannot be kept, and every run builds them again: " + why);
+    if (run_ != nullptr && !warned) run_->warn("the shards' indices cannot be cached, so every run rebuilds them: " + why);
     warned = true;
   });
   shards_.clear();
@@ -361,7 +356,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
         shard.version = object.version;
         shard.known = true;
       }
-      if (shard.bytes == 0) fail(ErrorKind::data, "it is empty, and no archive: was its download cut off?");
+      if (shard.bytes == 0) fail(ErrorKind::data, "it is empty, and not an archive: was its download interrupted?");
       shards_[i].index = store.open(shard);
     } catch (Error& error) {
       throw error.in("shard '" + shard.url + "'");
@@ -549,13 +544,12 @@ void ReadTar::read(Sample& sample) {
   }
   const TarIndex::Member target = index.target(within);
   if (!settings_.target.empty() && target.bytes == 0) {
-    fail(ErrorKind::content, "the sample has no target: no member that ends in .{}.png, or one without content",
-         settings_.target);
+    fail(ErrorKind::content, "the sample has no target: no member that ends in .{}.png, or an empty one", settings_.target);
   }
   if (index.numbers() > 0) index.numbers(within, sample.numbers);
   read_member(indexed.shard, image, sample.encoded);
   if (target.bytes > 0) read_member(indexed.shard, target, sample.encoded_target);
-  indexed.watch->look(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });
+  indexed.watch->check(*indexed.shard.storage, indexed.shard.url, [&] { return is_index_of(index, indexed.shard, settings_); });
 }
 
 }  // namespace millrace

@@ -73,7 +73,7 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsNameTheNumbersInLabelImages) 
   params.target = "classes";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
   EXPECT_EQ(error_of(params).message(),
-            "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
+            "classes: expected names for the numbers in the label images: classes.txt is missing next to the shards");
   folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n\n");
   params.path = folder_.path().string();
   const ReadTar before(params, context_);  // target() is called before the source is opened
@@ -92,9 +92,9 @@ TEST_F(ReadTarTest, ClassesBesideTheShardsMustBeTheSameInAllFolders) {
   EXPECT_EQ(opened({})->classes(), (std::vector<std::string>{"cat", "dog"}));
   folder_.write("a/classes.txt", "dog\ncat\n");
   EXPECT_EQ(error_of({}).kind(), ErrorKind::data);
-  EXPECT_EQ(error_of({}).message().find("'" + folder_ / "b/classes.txt" + "' names other classes than '"), 0U);
+  EXPECT_EQ(error_of({}).message().find("'" + folder_ / "b/classes.txt" + "' and '"), 0U);
   folder_.write("a/classes.txt", "cat\ncat\n");
-  EXPECT_EQ(error_of({}).message(), folder_ / "a/classes.txt" + ":2: class 'cat' stands in line 1 already");
+  EXPECT_EQ(error_of({}).message(), folder_ / "a/classes.txt" + ":2: class 'cat' is in line 1 already");
 }
 
 TEST_F(ReadTarTest, GivenClassesComeFirst) {
@@ -153,7 +153,7 @@ TEST_F(ReadTarTest, LabelsAreAllNamesOrAllPositions) {
   EXPECT_EQ(labels("2", "3", {"1", "2", "3"}), std::pair(1, 2));
   EXPECT_EQ(run_.warnings().back(), "class '1' has no sample in '" + folder_.path().string() + "'");
   EXPECT_EQ(labels("0", "2", {"1", "2", "3"}), std::pair(0, 2));
-  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, and not as names"),
+  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, not as names"),
             std::string::npos);
   EXPECT_EQ(labels("007", "010", {"007", "010"}), std::pair(0, 1)) << "names";
   EXPECT_EQ(labels("000", "001", {"cat", "dog"}), std::pair(0, 1));
@@ -223,7 +223,7 @@ TEST_F(ReadTarTest, LabelsAreLeftAloneWhenNoneAreWanted) {
   params.classes = {"cat", "bird"};
   EXPECT_EQ(opened(params)->classes(), (std::vector<std::string>{"cat", "bird"}));
   params.label = "kind";
-  EXPECT_EQ(error_of(params).message(), "`label` and labels = \"none\" exclude each other: take one of them out");
+  EXPECT_EQ(error_of(params).message(), "`label` and labels = \"none\" exclude each other: remove one of them");
 }
 
 TEST_F(ReadTarTest, NumbersToBePredictedComeFromJson) {
@@ -253,7 +253,7 @@ TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
   Sample sample;
   source->read(sample);
   EXPECT_EQ(std::string(sample.encoded_target.data(), sample.encoded_target.data() + sample.encoded_target.size()), "mask");
-  EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or one without content");
+  EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or an empty one");
   params.target_name = "seg";
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
   params.target_scale = 3;
@@ -265,13 +265,13 @@ TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
   ReadTar::Params params;
   params.classes = {"road", "sky"};
   opened(params);
-  EXPECT_EQ(run_.warnings().back(), "`classes` are given, and no sample in the 1 shards from '" + folder_ / "s.tar" +
+  EXPECT_EQ(run_.warnings().back(), "`classes` is set, but no sample in the 1 shards from '" + folder_ / "s.tar" +
                                         "' on has a label: .cls members name classes");
   params.target_scale = 2;
-  EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: say target = \"classes\" or \"image\"");
+  EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: set target = \"classes\" or \"image\"");
   params.target_name = "seg";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
-  EXPECT_EQ(error_of(params).message(), "target_name: there is none to be named: say target = \"classes\" or \"image\"");
+  EXPECT_EQ(error_of(params).message(), "target_name: there are no targets: set target = \"classes\" or \"image\"");
 }
 
 TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
@@ -380,7 +380,7 @@ TEST_F(ReadTarTest, AShardThatIsReplacedByOneOfTheSameSizesEndsTheRun) {
     for (sample.key.index = 0; sample.key.index < 3; ++sample.key.index) source->read(sample);
   });
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("s.tar' has changed since it was listed, and its labels may be others"), std::string::npos)
+  EXPECT_NE(error.message().find("s.tar' has changed since it was listed, so its labels may have changed too"), std::string::npos)
       << error.message();
 }
 

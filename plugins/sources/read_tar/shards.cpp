@@ -31,7 +31,7 @@ std::vector<std::string> alternatives(std::string_view inside, std::string_view 
   if (const std::size_t dots = inside.find(".."); dots != inside.npos) {
     const auto low = number(inside.substr(0, dots)), high = number(inside.substr(dots + 2));
     if (!low || !high || *low > *high || *high - *low >= kMaxPaths) {
-      fail(ErrorKind::usage, "path: '{{{}}}' in '{}' is no range: expected two whole numbers, such as {{000..127}}", inside,
+      fail(ErrorKind::usage, "path: '{{{}}}' in '{}' is not a range: expected two whole numbers, such as {{000..127}}", inside,
            whole);
     }
     for (std::uint64_t i = *low; i <= *high; ++i) texts.push_back(fmt::format("{:0{}}", i, dots));
@@ -85,11 +85,11 @@ class Finder {
 
  private:
   void add_matching(const ShardPath& path) {
-    const std::string folder(where_to_look(path)), &text = path.text;
+    const std::string folder(searched_folder(path)), &text = path.text;
     const std::string form = text.starts_with(folder + "/") ? text.substr(folder.size() + 1) : text.substr(folder == "/" ? 1 : 0);
     const std::size_t before = shards_.size();
     add_objects(folder, [&](const std::string& name) { return fnmatch(form.c_str(), name.c_str(), FNM_PATHNAME) == 0; });
-    if (shards_.size() == before) fail(ErrorKind::data, "no shard has the form '{}'", text);
+    if (shards_.size() == before) fail(ErrorKind::data, "no shard matches '{}'", text);
   }
 
   void add_objects(const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
@@ -118,7 +118,7 @@ std::vector<std::string> expand_braces(std::string_view text) {
     if (open == rest.npos) break;
     const std::size_t close = rest.find_first_of("{}", open + 1);
     if (rest[open] != '{' || close == rest.npos || rest[close] != '}')
-      fail(ErrorKind::usage, "path: the braces in '{}' do not pair", text);
+      fail(ErrorKind::usage, "path: the braces in '{}' are not balanced", text);
     const std::vector<std::string> ends = alternatives(rest.substr(open + 1, close - open - 1), text);
     if (texts.size() * ends.size() > kMaxPaths)
       fail(ErrorKind::usage, "path: '{}' stands for more than {} shards", text, kMaxPaths);
@@ -169,7 +169,7 @@ std::string missing_numbers(const std::vector<Shard>& shards) {
   return {};
 }
 
-std::string_view where_to_look(const ShardPath& path) {
+std::string_view searched_folder(const ShardPath& path) {
   const std::string_view text = path.text;
   const std::size_t pattern = text.find_first_of(kWild, path.literal);
   if (pattern == text.npos) return text;

@@ -45,7 +45,7 @@ std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::f
 std::string missing_numbers(const std::vector<Shard>& shards);
 
 // The part of a path that must exist: the path itself, or the folder before its pattern.
-std::string_view where_to_look(const ShardPath& path);
+std::string_view searched_folder(const ShardPath& path);
 
 std::string_view folder_of(std::string_view url);  // the part before the last '/'; "." if there is none
 

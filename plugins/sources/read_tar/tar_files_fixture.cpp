@@ -98,7 +98,7 @@ std::vector<std::string> Folder::names() const {
   return names;
 }
 
-Storage::Kind LocalFiles::look(const std::string& url) {
+Storage::Kind LocalFiles::kind(const std::string& url) {
   if (!fs::exists(url)) fail(ErrorKind::data, "'{}' does not exist", url);
   return fs::is_directory(url) ? Kind::folder : Kind::object;
 }

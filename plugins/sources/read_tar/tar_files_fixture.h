@@ -68,7 +68,7 @@ class Folder {
 // The scheme "file", in its simplest form. Counts the bytes that it read from archives.
 class LocalFiles : public Storage {
  public:
-  Kind look(const std::string& url) override;
+  Kind kind(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;

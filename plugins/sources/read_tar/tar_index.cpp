@@ -25,24 +25,24 @@ TarIndex::TarIndex(std::vector<std::uint8_t> bytes, const IndexKey& key) : bytes
 }
 
 void TarIndex::check_sizes(const IndexKey& key) {
-  if (bytes_.size() < sizeof(Header)) damaged("its header is cut off");
+  if (bytes_.size() < sizeof(Header)) damaged("its header is truncated");
   header_ = load<Header>(0, 0);
   if (std::memcmp(header_.magic, kMagic, sizeof(kMagic)) != 0)
-    fail(ErrorKind::data, "this is no index, or one of another version");
+    fail(ErrorKind::data, "this is not an index, or it has another version");
   if (std::memcmp(&header_.key, &key, sizeof(key)) != 0)
-    fail(ErrorKind::data, "the index is of another shard, or made with other settings");
+    fail(ErrorKind::data, "the index belongs to another shard, or was made with other settings");
   if (header_.checksum != hash_bytes(bytes_.data() + kHashed, bytes_.size() - kHashed)) damaged("its checksum is wrong");
 
   const std::uint64_t rest = bytes_.size() - sizeof(Header);
   const std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
   if (header_.samples > most || header_.numbers > most / sizeof(float) || header_.has_targets > 1)
-    damaged("its counts make no sense");
+    damaged("its counts are invalid");
   const std::uint64_t each = sizeof(Entry) + header_.has_targets * sizeof(Target) + header_.numbers * sizeof(float);
-  if (header_.samples > rest / each) damaged("it is cut off");
+  if (header_.samples > rest / each) damaged("it is truncated");
   const std::uint64_t text = rest - header_.samples * each;
   if (header_.name_bytes > text || header_.class_bytes > text - header_.name_bytes ||
       header_.example_bytes != text - header_.name_bytes - header_.class_bytes)
-    damaged("its sizes do not fit together");
+    damaged("its sizes are inconsistent");
   targets_ = sizeof(Header) + size() * sizeof(Entry);
   numbers_ = targets_ + size() * header_.has_targets * sizeof(Target);
   names_ = numbers_ + size() * header_.numbers * sizeof(float);
@@ -53,7 +53,7 @@ void TarIndex::check_samples() {
   std::string_view classes(reinterpret_cast<const char*>(bytes_.data()) + names_ + header_.name_bytes, header_.class_bytes);
   while (!classes.empty()) {
     const std::size_t end = classes.find('\0');
-    if (end == classes.npos || class_names_.size() == kMaxClassNames) damaged("its class names are no list");
+    if (end == classes.npos || class_names_.size() == kMaxClassNames) damaged("its class names are not a list");
     class_names_.emplace_back(classes.substr(0, end));
     classes.remove_prefix(end + 1);
   }
@@ -126,7 +126,7 @@ std::int32_t IndexWriter::code(const Label& label) {
       class_codes_.try_emplace(label.name, TarIndex::kFirstName - static_cast<std::int32_t>(class_codes_.size()));
   if (added) class_names_.append(label.name).append(1, '\0');
   if (class_codes_.size() > kMaxClassNames)
-    fail(ErrorKind::data, "more than {} different labels: they are no classes", kMaxClassNames);
+    fail(ErrorKind::data, "more than {} different labels: they cannot be classes", kMaxClassNames);
   return at->second;
 }
 

@@ -24,7 +24,7 @@ struct IndexKey {
 struct PassedOver {
   enum Reason {
     dots,
-    beside_label,  // images with a dot in their names, whose label belongs to the name without it
+    unlabelled_dots,  // images with a dot in their names, whose label belongs to the name without it
     other_images,
     labels,  // unusable labels; the example shows one
     kReasons

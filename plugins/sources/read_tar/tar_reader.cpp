@@ -137,7 +137,7 @@ bool TarReader::next(TarMember& member) {
         continue;
       case 'g': read_pax(content(bytes), all_); continue;
       case 'S': fail(ErrorKind::data, "member '{}' at byte {} is sparse: pack it without --sparse", shown(member.name), first);
-      case 'M': fail(ErrorKind::data, "member '{}' at byte {} goes on from another volume", shown(member.name), first);
+      case 'M': fail(ErrorKind::data, "member '{}' at byte {} continues from another volume", shown(member.name), first);
       default: break;
     }
     member.header = first;
@@ -177,11 +177,11 @@ bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type)
     if (!checksum_fits(block)) {
       const char* const other = at_ == 0 ? other_archive(block) : nullptr;
       if (other != nullptr) fail(ErrorKind::data, "it is {}: single samples are read from plain tar archives only", other);
-      fail(ErrorKind::data, "no tar header at byte {}, where one must be: its checksum is wrong", at_);
+      fail(ErrorKind::data, "expected a tar header at byte {}, but its checksum is wrong", at_);
     }
     const auto size = number_of(bytes_of(block, kSize));
     member.name = name_of(block);
-    if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is no number", shown(member.name), at_);
+    if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is not a number", shown(member.name), at_);
     bytes = *size;
     type = static_cast<char>(block[kType]);
     member.header = at_;

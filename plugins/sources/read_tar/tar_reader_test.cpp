@@ -128,13 +128,13 @@ TEST(TarReader, RefusesSizesThatAreNone) {
     TarWriter tar;
     tar.file("first", "1").file("a", "123");
     std::memcpy(tar.header() + 124, size.data(), 12);
-    EXPECT_EQ(files(tar.seal().end().bytes()), (Names{"first@512+1", "the size of member 'a' at byte 1024 is no number"}));
+    EXPECT_EQ(files(tar.seal().end().bytes()), (Names{"first@512+1", "the size of member 'a' at byte 1024 is not a number"}));
   }
 }
 
 TEST(TarReader, RefusesSparseMembersAndVolumes) {
   EXPECT_EQ(files(TarWriter().member("s", "", 'S').bytes()), (Names{"member 's' at byte 0 is sparse: pack it without --sparse"}));
-  EXPECT_EQ(files(TarWriter().member("s", "", 'M').bytes()), (Names{"member 's' at byte 0 goes on from another volume"}));
+  EXPECT_EQ(files(TarWriter().member("s", "", 'M').bytes()), (Names{"member 's' at byte 0 continues from another volume"}));
   EXPECT_EQ(files(TarWriter().pax(pax_record("GNU.sparse.major", "1")).file("s", "").bytes()),
             (Names{"the member at byte 1024 is sparse: pack it without --sparse"}));
 }
@@ -143,9 +143,9 @@ TEST(TarReader, NamesTheByteOfAWrongChecksum) {
   TarWriter tar;
   tar.file("a", "1").file("b", "2").end();
   tar.header()[5] = 'x';
-  EXPECT_EQ(files(tar.bytes()), (Names{"a@512+1", "no tar header at byte 1024, where one must be: its checksum is wrong"}));
+  EXPECT_EQ(files(tar.bytes()), (Names{"a@512+1", "expected a tar header at byte 1024, but its checksum is wrong"}));
   EXPECT_EQ(files("this is a text file, not an archive" + std::string(600, '.'))[0],
-            "no tar header at byte 0, where one must be: its checksum is wrong");
+            "expected a tar header at byte 0, but its checksum is wrong");
   EXPECT_EQ(files("\x1f\x8b" + std::string(1000, 'x'))[0],
             "it is compressed by gzip: single samples are read from plain tar archives only");
 }

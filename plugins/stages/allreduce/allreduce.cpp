@@ -26,7 +26,7 @@ const CommunicatorType* named(const Registry& registry, const std::string& name)
   std::vector<std::string> names = {"auto"};
   for (const auto& [known, type] : registry.communicators()) names.push_back(known);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "communicator = \"{}\": there is none of that name; {}", name,
+  fail(ErrorKind::usage, "communicator = \"{}\": no such communicator; {}", name,
        nearest ? fmt::format("did you mean \"{}\"?", *nearest) : fmt::format("there are {}", fmt::join(names, ", ")));
 }
 
@@ -47,7 +47,7 @@ Allreduce::Allreduce(const Params& params, const StepContext& context) : context
 
 void Allreduce::open() {
   if (context_.all_replicas() < 2) return;
-  if (!type_) fail(ErrorKind::usage, "no communicator can add up over {} replicas", context_.all_replicas());
+  if (!type_) fail(ErrorKind::usage, "no communicator can sum over {} replicas", context_.all_replicas());
   communicator_ = type_->create(
       {context_.devices, context_.group, static_cast<std::size_t>(context_.first_replica), context_.all_replicas()});
 }

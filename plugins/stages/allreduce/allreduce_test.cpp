@@ -132,7 +132,7 @@ TEST_F(AllreduceTest, AnUnknownCommunicatorIsAnsweredWithTheNearest) {
     start(2, testkit::table({{"communicator", Value(std::string("locale"))}}));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "communicator = \"locale\": there is none of that name; did you mean \"local\"?");
+    EXPECT_STREQ(error.what(), "communicator = \"locale\": no such communicator; did you mean \"local\"?");
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = ErrorKind::content) {
   const int largest = Augment::kLargest / target_scale;
   if (std::max(shape.height, shape.width) <= largest) return;
-  fail(kind, "the image is {} x {}: augment takes up to {} x {}{}, so resize it before", shape.height, shape.width, largest,
+  fail(kind, "the image is {} x {}: augment takes up to {} x {}{}, so resize it first", shape.height, shape.width, largest,
        largest, target_scale == 1 ? "" : fmt::format(" with targets of {} times the size", target_scale));
 }
 
@@ -21,8 +21,8 @@ std::string warning_of_constant(const char* key, const std::optional<Range>& ran
   if (!range || range->low != range->high || range->low == neutral || std::abs(range->low) > most) return {};
   const double value = range->low, low = neutral == 0 ? -std::abs(value) : neutral - value,
                high = neutral == 0 ? std::abs(value) : neutral + value;
-  return fmt::format("{} = {:g} changes every image alike; a range draws for each image, as {} = [{:g}, {:g}] does", key, value,
-                     key, low, high);
+  return fmt::format("{} = {:g} changes every image alike; a range draws a value for each image, such as {} = [{:g}, {:g}]", key,
+                     value, key, low, high);
 }
 
 // True if no image changes.
@@ -61,7 +61,7 @@ void warn_of_constants(const Augment::Params& params, const StageSite& site) {
 // Warns of noise that suits pixels of 0 ... 1.
 void warn_of_little_noise(const Augment::Params& params, const StageSite& site) {
   if (site.run == nullptr || !params.noise || params.noise->chance == 0 || params.noise->deviation.high >= 1) return;
-  site.run->warn(fmt::format("{}: noise.deviation is at most {:g} of 255 grey levels, which changes hardly a pixel", site.place(),
+  site.run->warn(fmt::format("{}: noise.deviation is at most {:g} of 255 grey levels, which hardly changes a pixel", site.place(),
                              params.noise->deviation.high));
 }
 

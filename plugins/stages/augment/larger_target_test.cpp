@@ -97,7 +97,7 @@ TEST_F(HostTest, RefusesTargetsThatARecordCannotPlace) {
   params_.translate = {};
   context_.image = {3'001, 20, 3};
   EXPECT_EQ(refusal(),
-            "the image is 3001 x 20: augment takes up to 3000 x 3000 with targets of 4 times the size, so resize it before");
+            "the image is 3001 x 20: augment takes up to 3000 x 3000 with targets of 4 times the size, so resize it first");
   params_.random_resized_crop.emplace().size = Size{20, 3'001};
   EXPECT_EQ(refusal(), "random_resized_crop.size: expected [height, width] from 1 to 3000, found [20, 3001]");
 }

@@ -37,8 +37,8 @@ void describe_warps(Set& set) {
   const auto text = [](const char* what) { return std::string(what) + kRangeOrFixed; };
   set.add("rotate", &P::rotate).range(-360, 360).unit("degrees").text(text("counter-clockwise"));
   set.add("scale", &P::scale).range(0.01, 100).unit("factor").text(text("both directions"));
-  set.add("scale_x", &P::scale_x).range(0.01, 100).unit("factor").text(text("width, besides `scale`"));
-  set.add("scale_y", &P::scale_y).range(0.01, 100).unit("factor").text(text("height, besides `scale`"));
+  set.add("scale_x", &P::scale_x).range(0.01, 100).unit("factor").text(text("further factor on the width"));
+  set.add("scale_y", &P::scale_y).range(0.01, 100).unit("factor").text(text("further factor on the height"));
   set.add("shear_x", &P::shear_x).range(-85, 85).unit("degrees").text(text("shifts rows, lower ones to the right"));
   set.add("shear_y", &P::shear_y).range(-85, 85).unit("degrees").text(text("shifts columns, right ones down"));
   set.add("border", &P::border)

@@ -70,7 +70,7 @@ or, for training,
 
     random_resized_crop = {{ area = [0.5, 1.0] }}      # a part of random size and place, resized
 
-If all files have one size, `size` alone says so. A resize or crop stage before the batch does as well.)",
+If all files have one size, `size` alone suffices. A resize or crop stage before the batch does as well.)",
                      graph, height, width, short_side);
 }
 
@@ -101,12 +101,12 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
           "an epoch's last, incomplete batch: dropped (other samples each time if every epoch is shuffled), smaller, or filled "
-          "with the epoch's first samples; auto: drop, or keep in graphs besides the main one and for metrics or predictions "
+          "with the epoch's first samples; auto: drop, or keep in other graphs than the main one and for metrics or predictions "
           "without training");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"auto", "replace", "skip", "fail"})
       .text(
-          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in graphs besides the main one and for "
+          "unreadable samples: replace, skip, or end the run; auto: replace, or skip in other graphs than the main one and for "
           "metrics or predictions without training");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
@@ -116,7 +116,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
 
 BatchSpec::Last BatchSamples::last_of(const Params& params, const DataContext& context) {
   if (context.predicts && (params.last == "drop" || params.last == "wrap")) {
-    fail(ErrorKind::usage, "last = \"{}\": predictions are made of each image once; set last = \"keep\"", params.last);
+    fail(ErrorKind::usage, "last = \"{}\": each image is predicted once; set last = \"keep\"", params.last);
   }
   if (params.last == "keep" || (params.last == "auto" && context.predicts)) return BatchSpec::Last::keep;
   return params.last == "wrap" ? BatchSpec::Last::wrap : BatchSpec::Last::drop;
@@ -124,7 +124,7 @@ BatchSpec::Last BatchSamples::last_of(const Params& params, const DataContext& c
 
 BatchSamples::Policy BatchSamples::policy_of(const Params& params, const DataContext& context) {
   if (context.predicts && params.bad_samples == "replace") {
-    fail(ErrorKind::usage, "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+    fail(ErrorKind::usage, "bad_samples = \"replace\": each image is predicted once; set \"skip\" or \"fail\"");
   }
   if (params.bad_samples == "fail") return Policy::fail;
   return params.bad_samples == "skip" || context.predicts ? Policy::skip : Policy::replace;
@@ -220,12 +220,11 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
 }
 
 void BatchSamples::refuse_change() const {
-  fail(
-      ErrorKind::usage,
-      "a stage between the cache and [{}.{}] changes pixels, but the cache has `device = true`, by which devices keep each image "
-      "as the cache has it (flips and shifts by whole pixels are made there and change none): move that stage before the cache "
-      "if it changes an image alike each time, else set `device = false`",
-      graph_, name_);
+  fail(ErrorKind::usage,
+       "a stage between the cache and [{}.{}] changes pixels, but the cache has `device = true`, so devices keep each image as "
+       "cached (and execute only flips and shifts by whole pixels): move that stage before the cache if it is not random, else "
+       "set `device = false`",
+       graph_, name_);
 }
 
 bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {

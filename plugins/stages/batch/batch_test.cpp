@@ -16,11 +16,10 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
   batch->samples[5].change_pixels();  // by which a stage could have changed them
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_EQ(
-      error.message(),
-      "a stage between the cache and [train.batch] changes pixels, but the cache has `device = true`, by which devices keep "
-      "each image as the cache has it (flips and shifts by whole pixels are made there and change none): move that stage "
-      "before the cache if it changes an image alike each time, else set `device = false`");
+  EXPECT_EQ(error.message(),
+            "a stage between the cache and [train.batch] changes pixels, but the cache has `device = true`, so devices keep each "
+            "image as cached (and execute only flips and shifts by whole pixels): move that stage before the cache if it is not "
+            "random, else set `device = false`");
 }
 
 TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
@@ -35,10 +34,10 @@ TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
   EXPECT_EQ(batch->weight, 7);
   EXPECT_TRUE(output_.take(1).empty()) << "none is read again";
   params_.last = "wrap";
-  EXPECT_EQ(mistake(), "last = \"wrap\": predictions are made of each image once; set last = \"keep\"");
+  EXPECT_EQ(mistake(), "last = \"wrap\": each image is predicted once; set last = \"keep\"");
   params_.last = "keep";
   params_.bad_samples = "replace";
-  EXPECT_EQ(mistake(), "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+  EXPECT_EQ(mistake(), "bad_samples = \"replace\": each image is predicted once; set \"skip\" or \"fail\"");
 }
 
 TEST_F(BatchTest, FillingABatchLeavesItResident) {
@@ -266,7 +265,7 @@ or, for training,
 
     random_resized_crop = { area = [0.5, 1.0] }      # a part of random size and place, resized
 
-If all files have one size, `size` alone says so. A resize or crop stage before the batch does as well.)");
+If all files have one size, `size` alone suffices. A resize or crop stage before the batch does as well.)");
 }
 
 TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {

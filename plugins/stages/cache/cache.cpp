@@ -43,7 +43,7 @@ FileClaim::FileClaim(const std::filesystem::path& path, const StageSite& site) :
   const std::lock_guard lock(claims().mutex);
   const auto [found, is_new] = claims().places.try_emplace({run_, path_}, fmt::format("[{}.{}]", site.graph, site.name));
   if (is_new) return;
-  fail(ErrorKind::usage, "file: '{}' is that of {} too: give each cache a file of its own", path.string(), found->second);
+  fail(ErrorKind::usage, "file: '{}' is also used by {}: give each cache its own file", path.string(), found->second);
 }
 
 FileClaim::~FileClaim() {
@@ -88,15 +88,15 @@ Cache::Cache(const Params& params, const DataContext& context)
 
 void Cache::open() {
   if (path_.empty() || owned_reader_ || writer_) return;
-  if (fingerprint_ == 0) fail(ErrorKind::usage, "file: this source cannot tell whether its data has changed; use `memory`");
+  if (fingerprint_ == 0) fail(ErrorKind::usage, "file: this source cannot detect changes of its data; use `memory`");
   claim_.emplace(path_, site_);
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
-  if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is written again: {}", path_, why));
+  if (!why.empty() && site_.run) site_.run->warn(fmt::format("cache file '{}' is rewritten: {}", path_, why));
   reader_ = owned_reader_.get();
   if (!owned_reader_ && site_.group != nullptr) {  // two epochs, because one may drop samples
     fail(ErrorKind::usage,
-         "file '{}' is not there yet, and several processes would write it: make it by a run of one process and two epochs",
+         "file '{}' does not exist yet, and several processes would write it: create it with a run of one process and two epochs",
          path_);
   }
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
@@ -136,10 +136,10 @@ void Cache::name_damage(std::uint64_t index) {
   constexpr std::size_t kMax = 5;
   const std::lock_guard lock(mutex_);
   if (!site_.run || damaged_.size() > kMax || !damaged_.insert(index).second) return;
-  site_.run->warn(damaged_.size() > kMax
-                      ? fmt::format("cache file '{}': further images are damaged in it; remove it, and look at its disk", path_)
-                      : fmt::format("cache file '{}': the image of sample {} is damaged in it, and is read again from its source",
-                                    path_, index));
+  site_.run->warn(
+      damaged_.size() > kMax
+          ? fmt::format("cache file '{}': further images are damaged; remove the file, and check its disk", path_)
+          : fmt::format("cache file '{}': the image of sample {} is damaged, and is read again from its source", path_, index));
 }
 
 // Happens if two graphs read different parts of a listing into the same file: the one that ends last overwrites it.
@@ -148,18 +148,19 @@ void Cache::count_missing() {
   if (writer_ || !owned_reader_ || site_.run == nullptr || is_of_use_ || ++missing_ != kEnough) return;
   site_.run->warn(
       fmt::format("cache file '{}' has none of the first {} images: it was written by another graph, or for another part of the "
-                  "data, and is of no use here; give each graph a file of its own, or remove it",
+                  "data, and cannot be used here; give each graph its own file, or remove this one",
                   path_, kEnough));
 }
 
 void Cache::process(Sample& sample, Draw&) {
   if (sample.hash != sample.first_hash) {
     fail(ErrorKind::usage,
-         "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
-         "cache before it");
+         "a stage before the cache changes images at random, which would be the same change in every epoch: move the cache "
+         "before it");
   }
   if (sample.image().data == nullptr && !sample.decoded.is_plain()) {  // entries lack the data to make it again
-    fail(ErrorKind::usage, "the source gives pixels of {}, and 8-bit images of one frame are cached: take the cache out of flow",
+    fail(ErrorKind::usage,
+         "the source returns {} pixels, but only 8-bit images of one frame can be cached: remove the cache from flow",
          to_string(sample.decoded));
   }
   count_missing();

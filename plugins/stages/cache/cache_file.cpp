@@ -115,7 +115,7 @@ std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uin
   struct stat status {};
   const bool is_known = fstat(file, &status) == 0;
   if (is_known && (!S_ISREG(status.st_mode) || (status.st_size > 0 && !begins_as_cache(file)))) {
-    fail(ErrorKind::usage, "file: '{}' is there and is no cache file; it is left as it is: name another, or remove it", path);
+    fail(ErrorKind::usage, "file: '{}' exists and is not a cache file, so it is not replaced: name another, or remove it", path);
   }
   const auto bytes = static_cast<std::uint64_t>(status.st_size);
   return is_known && reader->load(path, bytes, fingerprint, why) ? std::move(reader) : nullptr;
@@ -134,11 +134,11 @@ bool CacheReader::load(const std::string& path, std::uint64_t bytes, std::uint64
     return false;
   };
   FileHeader header;
-  if (bytes < sizeof header || !is_read(&header, sizeof header, 0)) return unusable("it is no cache file");
+  if (bytes < sizeof header || !is_read(&header, sizeof header, 0)) return unusable("it is not a cache file");
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
     return unusable(header.magic[sizeof kMagic - 1] < kMagic[sizeof kMagic - 1]
-                        ? "it is of an older version, without checksums of its images"
-                        : "it is of another version");
+                        ? "it has an older version, without checksums of its images"
+                        : "it has another version");
   }
   const bool fits = header.bytes == bytes && header.table >= sizeof header && header.table <= bytes &&
                     header.samples == (bytes - header.table) / sizeof(TableLine) && header.samples >> 32 == 0 &&

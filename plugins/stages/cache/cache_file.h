@@ -36,7 +36,7 @@ class CacheReader {
     bool is_damaged = false;
   };
 
-  // Null if there is no file, or an unusable one: then `why` holds the reason. Throws ErrorKind::storage if the system lacks a
+  // Null for a missing or unusable file: then `why` holds the reason. Throws ErrorKind::storage if the system lacks a
   // resource: the file may be valid and must not be replaced.
   static std::unique_ptr<CacheReader> open(const std::string& path, std::uint64_t fingerprint, std::string& why);
   ~CacheReader();

@@ -63,7 +63,7 @@ TEST_F(CacheFileTest, OneOfAnOlderVersionIsWrittenAgain) {
   EXPECT_FALSE(fetch(cache, 0));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_EQ(run_.warnings()[0],
-            "cache file '" + params_.file + "' is written again: it is of an older version, without checksums of its images");
+            "cache file '" + params_.file + "' is rewritten: it has an older version, without checksums of its images");
 }
 
 // An mmap of it would end the process by SIGBUS, as with a failing disk.
@@ -75,9 +75,8 @@ TEST_F(CacheFileTest, OneThatIsCutShortWhileItIsReadIsDamaged) {
   fs::resize_file(params_.file, 0);
   for (std::uint64_t index = 0; index < 5; ++index) EXPECT_FALSE(fetch(cache, index));
   ASSERT_EQ(run_.warnings().size(), 5U);
-  EXPECT_EQ(run_.warnings()[0], "cache file '" + params_.file +
-                                    "': the image of sample 0 is damaged in it, and is read again from "
-                                    "its source");
+  EXPECT_EQ(run_.warnings()[0],
+            "cache file '" + params_.file + "': the image of sample 0 is damaged, and is read again from its source");
 }
 
 // For example too many open files: the file is valid, and a new one would not be better.

@@ -174,7 +174,7 @@ TEST(Cache, RefusesPixelsThatItsEntriesCannotTell) {
   sample.encoded.resize(sample.decoded.bytes());
   Draw draw(1, {}, 0);
   const std::string error = error_of([&] { static_cast<SampleTransform&>(cache).process(sample, draw); });
-  EXPECT_NE(error.find("the source gives pixels of 2 x 3 x 1, u16, and 8-bit images"), std::string::npos) << error;
+  EXPECT_NE(error.find("the source returns 2 x 3 x 1, u16 pixels, but only 8-bit images"), std::string::npos) << error;
   sample.decoded.type = DataType::u8;
   static_cast<SampleTransform&>(cache).process(sample, draw);
 }
@@ -311,7 +311,7 @@ TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
   EXPECT_FALSE(fetch(cache, 0));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_EQ(run_.warnings()[0],
-            "cache file '" + params_.file + "' is written again: the data or the stages before the cache have changed");
+            "cache file '" + params_.file + "' is rewritten: the data or the stages before the cache have changed");
   pass(cache, 5);
   EXPECT_TRUE(fetch(cache, 0));
 }
@@ -435,7 +435,7 @@ TEST_F(CacheFileTest, OneFileOfTwoCachesOfARunIsRefused) {
   {
     ImageCache another(same, context_);
     EXPECT_EQ(error_of([&] { another.open(); }),
-              "file: '" + same.file + "' is that of [train.cache] too: give each cache a file of its own");
+              "file: '" + same.file + "' is also used by [train.cache]: give each cache its own file");
   }
   same.file += ".of_validate";
   ImageCache own(same, context_);
@@ -496,7 +496,7 @@ TEST_F(CacheFileTest, AFileOfAnotherGraphsSamplesIsNamed) {
 TEST_F(CacheFileTest, SourcesThatCannotTellAreRefused) {
   context_.fingerprint = 0;
   ImageCache cache(params_, context_);
-  EXPECT_EQ(error_of([&] { cache.open(); }), "file: this source cannot tell whether its data has changed; use `memory`");
+  EXPECT_EQ(error_of([&] { cache.open(); }), "file: this source cannot detect changes of its data; use `memory`");
 }
 
 TEST_F(CacheFileTest, AFolderThatCannotBeWrittenIsNamed) {

@@ -44,7 +44,7 @@ class ClipGradients : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
-  bool leaves_out_updates() const override { return way_ == Way::global_norm; }
+  bool skips_nonfinite_steps() const override { return way_ == Way::global_norm; }
   void stop() noexcept override { held_.clear(); }  // buckets of a step that was cut short
 
  private:

@@ -30,7 +30,7 @@ Crop::Crop(const Params& params, const DataContext& context)
   const ImageShape& image = context.image;
   changes_ = image.height != piece_.height || image.width != piece_.width;
   if (image.is_static() && (image.height < piece_.height || image.width < piece_.width)) {
-    fail(ErrorKind::usage, "size: a piece of {} x {} cannot be cut out of images of {} x {}: resize them before", piece_.height,
+    fail(ErrorKind::usage, "size: {} x {} cannot be cropped from images of {} x {}: resize them first", piece_.height,
          piece_.width, image.height, image.width);
   }
 }
@@ -54,8 +54,8 @@ void Crop::process(Sample& sample, Draw& draw) {
   const ImageView from = sample.image();
   const int rows = from.shape.height - piece_.height, columns = from.shape.width - piece_.width;
   if (rows < 0 || columns < 0) {
-    fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before",
-         from.shape.height, from.shape.width, piece_.height, piece_.width);
+    fail(ErrorKind::content, "the image is {} x {}, too small to crop {} x {}: add a resize stage before", from.shape.height,
+         from.shape.width, piece_.height, piece_.width);
   }
   int top = centred(from.shape.height, piece_.height), left = centred(from.shape.width, piece_.width);
   if (random_) {

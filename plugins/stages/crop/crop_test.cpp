@@ -162,7 +162,7 @@ TEST_F(CropTest, AnImageThatIsTooSmallIsABadSample) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::content);
-    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to cut 4 x 4 out of it: add a resize stage before");
+    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to crop 4 x 4: add a resize stage before");
   }
 }
 
@@ -174,7 +174,7 @@ TEST_F(CropTest, FindsImpossibleSizesBeforeTheRun) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "size: a piece of 40 x 4 cannot be cut out of images of 32 x 32: resize them before");
+    EXPECT_EQ(error.message(), "size: 40 x 4 cannot be cropped from images of 32 x 32: resize them first");
   }
   params_.size = {0, 4};
   EXPECT_THROW(Crop(params_, context_), Error);

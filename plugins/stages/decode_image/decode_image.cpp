@@ -33,8 +33,8 @@ std::string turned(const ImageShape& image, int of_image, const ImageShape& targ
 void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target, int scale, const std::string& tags) {
   const int height = image.height * scale, width = image.width * scale;
   if (target.height == height && target.width == width) return;
-  std::string expected = "they must have one size";
-  if (scale > 1) expected = fmt::format("by target_scale = {} it must be {} x {}", scale, height, width);
+  std::string expected = "they must have the same size";
+  if (scale > 1) expected = fmt::format("with target_scale = {} it must be {} x {}", scale, height, width);
   if (target.height == image.height && target.width == image.width)
     expected += "; shrink = \"bicubic\" makes the smaller image of this one";
   expected += tags;
@@ -121,8 +121,7 @@ DecodeImage::DecodeImage(const Params& params, const DataContext& context)
       place_(context.place()) {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
   if (shrinks_ && target_scale_ == 1) {
-    fail(ErrorKind::usage,
-         "shrink: nothing says how many times smaller images become; set target_scale of the source, which has target images");
+    fail(ErrorKind::usage, "shrink: the factor is unknown; set target_scale of the source, which has target images");
   }
   refuse_announced(context.image);
 }
@@ -133,7 +132,8 @@ void DecodeImage::refuse_announced(const ImageShape& image) const {
   try {
     rule_.excerpt(image.height, image.width, {});
   } catch (const Error& error) {
-    fail(ErrorKind::usage, "each image would be a bad sample, as image_shape() of the source announces it: {}", error.what());
+    fail(ErrorKind::usage, "each image would be a bad sample if it is as image_shape() of the source announces: {}",
+         error.what());
   }
 }
 
@@ -170,11 +170,10 @@ void DecodeImage::name_doubtful_turn(const Sample& sample, const ImageShape& ima
   if (of_image == of_target || run_ == nullptr) return;
   const bool sizes_tell = swaps_sides(of_image) != swaps_sides(of_target) && image.height != image.width;
   if (sizes_tell || named_doubtful_turn_.exchange(true)) return;
-  run_->warn(
-      fmt::format("{}: sample '{}': the EXIF orientation of the image is {}, that of its {} {}, and their sizes fit either "
-                  "way: each was turned by its own; if they do not belong together so, set exif = false. Further pairs of "
-                  "this kind are not named",
-                  place_, sample.place(), of_image, target_of(sample), of_target));
+  run_->warn(fmt::format(
+      "{}: sample '{}': the EXIF orientation of the image is {}, that of its {} {}, and their sizes fit either "
+      "way: each was turned by its own; if that is wrong, set exif = false. Further pairs of this kind are not reported",
+      place_, sample.place(), of_image, target_of(sample), of_target));
 }
 
 // Cameras and scanners of 12 bits, and careless conversions, store unscaled values in 16 bits, and tomographs store them around
@@ -190,13 +189,13 @@ void DecodeImage::name_dark_images(const Sample& sample) {
   if (!judges_depth_ || ++dark_images_ < kEnough || !judges_depth_.exchange(false)) return;
   if (!is_dark) {
     return run_->warn(
-        fmt::format("{}: the first {} images of 16 bits are nearly of one grey, since their values are divided by 257: those of "
-                    "sample '{}' lie between about {} and {}; spread them, so that they fill 0 ... 65535",
+        fmt::format("{}: the first {} images of 16 bits are nearly uniform grey, since their values are divided by 257: those of "
+                    "sample '{}' are between about {} and {}; scale them to 0 ... 65535",
                     place_, kEnough, sample.place(), least * 257, most * 257));
   }
   run_->warn(
       fmt::format("{}: the first {} images of 16 bits are nearly black: none has a value above an eighth of 0 ... 65535, sample "
-                  "'{}' none above about {}; if they hold values of fewer bits, multiply these, so that they fill all 16",
+                  "'{}' none above about {}; if their values have fewer bits, scale them to 16",
                   place_, kEnough, sample.place(), most * 257));
 }
 

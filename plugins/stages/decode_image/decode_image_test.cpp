@@ -98,8 +98,7 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
   EXPECT_EQ(DecodeImage(params, context_).image_shape(), (ImageShape{16, 20, 3}));
   EXPECT_EQ(decode(encode({.height = 16, .width = 20}), params).size(), 16U * 20 * 3);
   EXPECT_EQ(error_of(encode({.height = 20, .width = 16}), params),
-            "the image is 20 x 16, but `size` alone says that all are 16 x 20: resize the file, or train with `fit = \"exact\"` "
-            "beside it");
+            "the image is 20 x 16, but `size` alone requires 16 x 20: resize the file, or train with `fit = \"exact\"` as well");
 }
 
 TEST_F(DecodeImageTest, ASizeThatTheSourceContradictsIsRefused) {
@@ -115,8 +114,8 @@ TEST_F(DecodeImageTest, ASizeThatTheSourceContradictsIsRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_TRUE(std::string(error.what())
-                    .starts_with("each image would be a bad sample, as image_shape() of the source announces "
-                                 "it: the image is 28 x 28, but `size` alone says that all are 16 x 20"))
+                    .starts_with("each image would be a bad sample if it is as image_shape() of the source announces: the image "
+                                 "is 28 x 28, but `size` alone requires 16 x 20"))
         << error.what();
   }
   params.fit = "exact";
@@ -300,7 +299,7 @@ TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
   EXPECT_TRUE(warnings({image_of(8, 20)}).empty()) << "the night is dark";
   const std::vector<std::string> flat = warnings({image_of(16, 33'500, 32'768)});  // a tomograph's 0 is 32768
   ASSERT_EQ(flat.size(), 1U);
-  EXPECT_NE(flat[0].find("the first 16 images of 16 bits are nearly of one grey"), std::string::npos) << flat[0];
+  EXPECT_NE(flat[0].find("the first 16 images of 16 bits are nearly uniform grey"), std::string::npos) << flat[0];
   EXPECT_TRUE(warnings({image_of(16, 33'500, 32'768), image_of(16, 40'000, 32'768)}).empty()) << "some have contrast";
 }
 

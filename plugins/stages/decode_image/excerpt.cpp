@@ -25,8 +25,7 @@ Excerpt resampled(const Region& region, int height, int width) {
 Excerpt cut_out(const Region& region) { return {region, box_of(region), region.height, region.width, false}; }
 
 [[noreturn]] void too_small(int height, int width, int wanted_height, int wanted_width) {
-  fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it", height, width, wanted_height,
-       wanted_width);
+  fail(ErrorKind::content, "the image is {} x {}, too small to crop {} x {}", height, width, wanted_height, wanted_width);
 }
 
 // The length of the longer side when the shorter one becomes `short_side`.
@@ -59,12 +58,12 @@ ExcerptRule::Mode ExcerptRule::mode_of(const ExcerptParams& params) {
   if (int{random} + int{exact} + int{middle} > 1)
     fail(ErrorKind::usage, "random_resized_crop, fit = \"exact\" and crop = \"centre\" exclude each other: choose one");
   if ((random || exact || middle) && !params.size)
-    fail(ErrorKind::usage, "size: it is needed by {}",
+    fail(ErrorKind::usage, "size: required by {}",
          random  ? "random_resized_crop"
          : exact ? "fit = \"exact\""
                  : "crop = \"centre\"");
   if (params.short_side && params.size && !middle)
-    fail(ErrorKind::usage, "short_side: with `size` it needs crop = \"centre\", which cuts the size out of the resized image");
+    fail(ErrorKind::usage, "short_side: with `size` it needs crop = \"centre\", which crops the resized image");
   if (random) return Mode::random_part;
   if (exact) return Mode::stretch;
   if (middle) return params.short_side ? Mode::short_side_middle : Mode::middle;
@@ -79,7 +78,7 @@ ExcerptRule::ExcerptRule(const ExcerptParams& params)
   }
   if (mode_ == Mode::whole || mode_ == Mode::same_size || mode_ == Mode::middle) {
     if (params.filter != ExcerptParams().filter)
-      fail(ErrorKind::usage, "filter: nothing is resized here: short_side, fit = \"exact\" and random_resized_crop do that");
+      fail(ErrorKind::usage, "filter: has no effect: only short_side, fit = \"exact\" and random_resized_crop resize");
   }
   short_side_ = params.short_side.value_or(0);
   if (!params.size) return;
@@ -89,7 +88,7 @@ ExcerptRule::ExcerptRule(const ExcerptParams& params)
   height_ = static_cast<int>(size.height);
   width_ = static_cast<int>(size.width);
   if (short_side_ > 0 && std::min(height_, width_) > short_side_)
-    fail(ErrorKind::usage, "size: {} x {} cannot be cut out of images whose short side is {}", height_, width_, short_side_);
+    fail(ErrorKind::usage, "size: {} x {} cannot be cropped from images whose short side is {}", height_, width_, short_side_);
 }
 
 ExcerptRule::Draws ExcerptRule::draw(Draw& draw) const {
@@ -161,8 +160,7 @@ Excerpt ExcerptRule::excerpt(int height, int width, const Draws& draws) const {
     case Mode::same_size:
       if (height == height_ && width == width_) break;
       fail(ErrorKind::content,
-           "the image is {} x {}, but `size` alone says that all are {} x {}: resize the file, or train with `fit = \"exact\"` "
-           "beside it",
+           "the image is {} x {}, but `size` alone requires {} x {}: resize the file, or train with `fit = \"exact\"` as well",
            height, width, height_, width_);
     case Mode::stretch: return resampled(whole, height_, width_);
     case Mode::random_part: return resampled(random_part(height, width, draws), height_, width_);

@@ -126,7 +126,7 @@ TEST(Excerpt, TheMiddleIsThatOfTheCropStage) {
     rule.excerpt(3, 10, {});
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to cut 4 x 6 out of it");
+    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to crop 4 x 6");
     EXPECT_EQ(error.kind(), ErrorKind::content);
   }
 }
@@ -144,23 +144,23 @@ std::string mistake(const ExcerptParams& params) {
 TEST(Excerpt, NamesParametersThatDoNotGoTogether) {
   ExcerptParams params;
   params.fit = "exact";
-  EXPECT_EQ(mistake(params), "size: it is needed by fit = \"exact\"");
+  EXPECT_EQ(mistake(params), "size: required by fit = \"exact\"");
   params.size = Size{8, 8};
   EXPECT_EQ(mistake(params), "nothing was thrown");
   params.crop = "centre";
   EXPECT_EQ(mistake(params), "random_resized_crop, fit = \"exact\" and crop = \"centre\" exclude each other: choose one");
   params.fit = "as-is";
   params.short_side = 7;
-  EXPECT_EQ(mistake(params), "size: 8 x 8 cannot be cut out of images whose short side is 7");
+  EXPECT_EQ(mistake(params), "size: 8 x 8 cannot be cropped from images whose short side is 7");
   params.crop = "none";
-  EXPECT_EQ(mistake(params), "short_side: with `size` it needs crop = \"centre\", which cuts the size out of the resized image");
+  EXPECT_EQ(mistake(params), "short_side: with `size` it needs crop = \"centre\", which crops the resized image");
   params = random_part({0.5, 1.5}, {0.75, 1.3});
   EXPECT_EQ(mistake(params), "random_resized_crop.area: expected [low, high] with 0 < low <= high <= 1, found [0.5, 1.5]");
   params = random_part({0.5, 0}, {0.75, 1.3});
   EXPECT_EQ(mistake(params), "random_resized_crop.area: expected [low, high] with 0 < low <= high <= 1, found [0.5, 0]");
   params = {};
   params.filter = "bicubic";
-  EXPECT_EQ(mistake(params), "filter: nothing is resized here: short_side, fit = \"exact\" and random_resized_crop do that");
+  EXPECT_EQ(mistake(params), "filter: has no effect: only short_side, fit = \"exact\" and random_resized_crop resize");
   params.short_side = 8;
   EXPECT_EQ(mistake(params), "nothing was thrown");
   params = {};

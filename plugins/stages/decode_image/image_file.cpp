@@ -132,10 +132,9 @@ ImageShape ImageFile::open(Bytes bytes, int channels, const DecodeLimits& limits
 ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits, bool exif, const LabelColours* colours) {
   check_bytes(bytes, limits);
   if (starts_with(bytes, kJpeg))
-    fail(
-        ErrorKind::content,
-        "the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where it was drawn; a JPEG that is "
-        "converted has wrong values along edges");
+    fail(ErrorKind::content,
+         "the label image is a JPEG, which is lossy and does not keep values: save it as a PNG in the program that made it; a "
+         "converted JPEG has wrong values along edges");
   if (!starts_with(bytes, kPng)) refuse(bytes);
   format_ = Format::png;
   shape_ = png_.read_label_header(bytes, limits, colours);
@@ -146,7 +145,7 @@ ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits, bool 
 ImageShape ImageFile::open_pixels(Bytes bytes, const ImageShape& shape, int channels) {
   const bool known = shape.is_static() && shape.is_plain() && (shape.channels == 1 || shape.channels == 3);
   if (!known || shape.bytes() != bytes.size())
-    fail(ErrorKind::content, "{} bytes of pixels are no image of {}", bytes.size(), to_string(shape));
+    fail(ErrorKind::content, "{} bytes of pixels are not an image of {}", bytes.size(), to_string(shape));
   format_ = Format::pixels;
   orientation_ = 1;
   pixels_ = bytes;

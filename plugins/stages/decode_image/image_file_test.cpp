@@ -282,7 +282,7 @@ TEST(Png, LabelsInRgbAreTheColoursOfClasses) {
     EXPECT_EQ(error_of([&] {
                 render(file, cut({0, 0, 2, 2}), 1);
               }),
-              "a label image in RGB has the colour #800000: say which class each colour is, as in classes = [{ name = \"road\", "
+              "a label image in RGB has the colour #800000: name the class of each colour, as in classes = [{ name = \"road\", "
               "colour = \"#800000\" }], or save it as a grey or palette PNG, whose values are classes");
   }
   const Pixels grey = encode(with_values({.height = 1, .width = 2}, {3, 3, 3, 255, 255, 255}));
@@ -327,8 +327,8 @@ TEST(Png, LabelsOfOtherKindsAreRefusedByName) {
   EXPECT_EQ(refusal(Colour::grey_alpha, 8), "a label image of 8-bit grey with alpha" + rest);
   const Pixels jpeg = testing_jpeg::encode({});
   EXPECT_EQ(error_of([&] { file.open_labels(jpeg, {}); }),
-            "the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where it was drawn; a JPEG "
-            "that is converted has wrong values along edges");
+            "the label image is a JPEG, which is lossy and does not keep values: save it as a PNG in the program that made it; a "
+            "converted JPEG has wrong values along edges");
 }
 
 TEST(Png, EveryTruncationAndEveryFlippedBitIsFoundOrChangesNothing) {
@@ -401,7 +401,7 @@ TEST(DecodedPixels, GoTheSameWay) {
   Pixels luminance(140);
   to_luminance(rgb.data(), 140, luminance.data());
   EXPECT_EQ(render(file, cut({2, 3, 5, 6}), 1), (Whole{{10, 14, 1}, luminance}.part({2, 3, 5, 6})));
-  EXPECT_EQ(error_of([&] { file.open_pixels(rgb, {10, 15, 3}, 3); }), "420 bytes of pixels are no image of 10 x 15 x 3");
+  EXPECT_EQ(error_of([&] { file.open_pixels(rgb, {10, 15, 3}, 3); }), "420 bytes of pixels are not an image of 10 x 15 x 3");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ std::size_t bytes_of_type(std::uint32_t type) {
   }
 }
 
-// The orientation in a TIFF header and its first directory, as in EXIF. Empty if there is no such tag.
+// The orientation in a TIFF header and its first directory, as in EXIF. Empty without such a tag.
 std::optional<int> tiff_orientation(Bytes tiff) {
   if (tiff.size() < 8) return std::nullopt;
   const bool little = tiff[0] == 'I' && tiff[1] == 'I';

@@ -49,11 +49,10 @@ std::uint8_t value_of_16_bits(std::uint32_t stored) {
 std::uint8_t value_of_colour(std::uint32_t rgb, const LabelColours* colours) {
   if (colours != nullptr) return colours->value_of(rgb);
   if (rgb != (rgb & 0xffU) * 0x010101U) {
-    fail(
-        ErrorKind::content,
-        "a label image in RGB has the colour #{0:06x}: say which class each colour is, as in "
-        "classes = [{{ name = \"road\", colour = \"#{0:06x}\" }}], or save it as a grey or palette PNG, whose values are classes",
-        rgb);
+    fail(ErrorKind::content,
+         "a label image in RGB has the colour #{0:06x}: name the class of each colour, as in classes = [{{ name = \"road\", "
+         "colour = \"#{0:06x}\" }}], or save it as a grey or palette PNG, whose values are classes",
+         rgb);
   }
   return static_cast<std::uint8_t>(rgb & 0xffU);
 }
@@ -149,8 +148,8 @@ void PngDecoder::Reading::give_up(const char* reason) {
 // image it is an ordinary value.
 void PngDecoder::Reading::judge(const char* warning) {
   const std::string_view text(warning);
-  const bool tells_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
-  if (text.starts_with("IHDR") || tells_colours) {
+  const bool defines_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
+  if (text.starts_with("IHDR") || defines_colours) {
     if (!decoder->limits_.allow_warnings) give_up(warning);
   }
   if (!text.starts_with("IDAT")) return;
@@ -231,7 +230,7 @@ void PngDecoder::Reading::transform() {
   }
   if (decoder->interlaced_) png_set_interlace_handling(png);
   png_read_update_info(png, info);
-  if (png_get_rowbytes(png, info) != row_bytes) give_up("its rows are not as long as its header says");
+  if (png_get_rowbytes(png, info) != row_bytes) give_up("its rows contradict the width in its header");
 }
 
 bool PngDecoder::Reading::has_rows() const {
@@ -275,7 +274,7 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
   if (width == 0 || height == 0) fail(ErrorKind::content, "the PNG is damaged: {} x {} pixels", height, width);
   check_pixels(height, width, limits);
   if (std::max(width, height) > kLongestSide)
-    fail(ErrorKind::content, "{} x {} pixels: a side may have {}", height, width, kLongestSide);
+    fail(ErrorKind::content, "{} x {} pixels: a side may have at most {}", height, width, kLongestSide);
   constexpr std::int64_t kMaxDeflation = 1032;  // zlib's maximum ratio
   const std::int64_t bits = (colour_ == kRgb ? 3 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 1) * std::int64_t{depth_};
   if (height * (width * bits / 8) / kMaxDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)

@@ -116,7 +116,7 @@ TEST_F(TargetTest, LabelsAreTurnedByTheirOwnTag) {
   ASSERT_EQ(sample_.target().shape, (ImageShape{40, 50, 1}));
   read(encode(Recipe{.height = 40, .width = 50, .orientation = 6}), encode(labels(40, 50)));
   EXPECT_EQ(fault(),
-            "the image is 50 x 40 and its target 40 x 50: they must have one size; the image was turned upright by its EXIF "
+            "the image is 50 x 40 and its target 40 x 50: they must have the same size; the image was turned upright by its EXIF "
             "orientation 6, the target was not: exif = false leaves both as they are");
 }
 
@@ -143,7 +143,7 @@ TEST_F(TargetTest, AnImageThatIsTurnedWithoutItsTargetIsNamedWhereSizesDoNotTell
 
 TEST_F(TargetTest, SizesThatDifferAreABadSample) {
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
-  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 50 x 40: they must have one size");
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 50 x 40: they must have the same size");
 }
 
 TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
@@ -153,8 +153,8 @@ TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
   EXPECT_EQ(fault(), "target: the PNG is truncated");
   read(encode(Recipe{}), encode(Recipe{}));
   EXPECT_EQ(fault(),
-            "target: the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where it was drawn; a "
-            "JPEG that is converted has wrong values along edges");
+            "target: the label image is a JPEG, which is lossy and does not keep values: save it as a PNG in the program that "
+            "made it; a converted JPEG has wrong values along edges");
 }
 
 TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
@@ -166,11 +166,11 @@ TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
   read(encode(Recipe{}), encode(Recipe{}));
   sample_.target_url = "labels/1.png";
   EXPECT_EQ(fault(),
-            "target 'labels/1.png': the label image is a JPEG, which is lossy and does not keep values: save it as a PNG where "
-            "it was drawn; a JPEG that is converted has wrong values along edges");
+            "target 'labels/1.png': the label image is a JPEG, which is lossy and does not keep values: save it as a PNG in the "
+            "program that made it; a converted JPEG has wrong values along edges");
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
   sample_.target_url = "labels/1.png";
-  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 50 x 40: they must have one size");
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 50 x 40: they must have the same size");
 }
 
 TEST_F(TargetTest, TheSamePartIsTakenOfALargerTarget) {
@@ -202,7 +202,7 @@ TEST_F(TargetTest, ATargetThatIsNotSoManyTimesAsLargeIsABadSample) {
   spec_.scale = 2;
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(80, 90)));
   sample_.target_url = "labels/1.png";
-  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: by target_scale = 2 it must be 80 x 100");
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: with target_scale = 2 it must be 80 x 100");
 }
 
 TEST_F(TargetTest, AnImageIsMadeSmallerThanWhatItIsToBecome) {
@@ -249,12 +249,12 @@ TEST_F(TargetTest, SaysHowAnImageBecomesSmallerThanItsTarget) {
   read(bytes, bytes, TargetSpec::Kind::image);
   EXPECT_EQ(
       fault(),
-      "the image is 40 x 50 and its target 40 x 50: by target_scale = 2 it must be 80 x 100; shrink = \"bicubic\" makes the "
+      "the image is 40 x 50 and its target 40 x 50: with target_scale = 2 it must be 80 x 100; shrink = \"bicubic\" makes the "
       "smaller image of this one");
   DecodeImage::Params params;
   params.shrink = "bicubic";
   EXPECT_EQ(testkit::error_of([&] { DecodeImage(params, context_); }).message(),
-            "shrink: nothing says how many times smaller images become; set target_scale of the source, which has target images");
+            "shrink: the factor is unknown; set target_scale of the source, which has target images");
   context_.target.scale = 2;
   const Bytes thin = encode(Recipe{.height = 1, .width = 50});
   read(thin, thin, TargetSpec::Kind::image);

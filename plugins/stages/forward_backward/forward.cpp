@@ -123,7 +123,7 @@ void Forward::process(int, Packet packet, Output& output) {
 
 Stage::DeviceWork Forward::device_work() const { return clock_.work(&replica_of(context_), &DeviceTimes::inference); }
 
-// Fills in what is known before computing.
+// Fills in the values known before computing.
 Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& share) {
   const Batch& batch = *of;
   Ref<Predictions> predictions = pool_->take(share.count);

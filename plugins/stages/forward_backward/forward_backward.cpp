@@ -42,7 +42,7 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
 void ForwardBackward::request(const Params& params, const StageSite& site, CompileRequest& request) {
   for (const StageLoss& each : make_losses(params, params.auxiliary, site)) request.losses.push_back(each);
   if (params.sync_batch_norm && params.micro_batches > 1) {
-    fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
+    fail(ErrorKind::usage, "sync_batch_norm: replicas synchronise once a step, but micro_batches = {} computes a step in pieces",
          params.micro_batches);
   }
   request.sync_batch_norm = request.sync_batch_norm || params.sync_batch_norm;

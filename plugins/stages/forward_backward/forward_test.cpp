@@ -46,8 +46,8 @@ TEST(Forward, NamesTheSampleWhoseLabelIsNoClass) {
     }
     return std::string("nothing was thrown");
   };
-  EXPECT_EQ(mistake(5), "sample 'photos/6.jpg' has label 5: the loss takes those of the network's 5 classes, 0 to 4");
-  EXPECT_EQ(mistake(-1), "sample 'photos/6.jpg' has no label: the loss takes those of the network's 5 classes, 0 to 4");
+  EXPECT_EQ(mistake(5), "sample 'photos/6.jpg' has label 5: the loss takes labels of the network's 5 classes, 0 to 4");
+  EXPECT_EQ(mistake(-1), "sample 'photos/6.jpg' has no label: the loss takes labels of the network's 5 classes, 0 to 4");
   batch->weights[6] = 0;  // it does not count
   EXPECT_EQ(mistake(-1), "nothing was thrown");
 }

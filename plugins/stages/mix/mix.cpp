@@ -41,7 +41,7 @@ const StageType* find_type(const Value& stage, const std::string& owner, const R
   }
   const auto nearest = nearest_name(stage.text(), names);
   errors.add(stage.at(),
-             fmt::format("'{}' is no source{}", stage.text(), nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+             fmt::format("'{}' is not a source{}", stage.text(), nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
   return nullptr;
 }
 
@@ -70,7 +70,7 @@ void make_child(Value table, const StageSite& mixture, Child& child, Diagnostics
   for (const std::string& key : sampling_keys()) {
     const auto member = std::find_if(table.table().begin(), table.table().end(), [&](const Member& m) { return m.key == key; });
     if (member == table.table().end()) continue;
-    errors.add(member->at, fmt::format("{}: '{}' holds for a whole mixture: put it into [{}.{}]{}", owner, key, mixture.graph,
+    errors.add(member->at, fmt::format("{}: '{}' applies to a whole mixture: put it into [{}.{}]{}", owner, key, mixture.graph,
                                        mixture.name, way_out(key)));
     table.erase(key);
   }
@@ -160,7 +160,7 @@ void Mix::require_same_targets() const {
   const Child& first = children_.front();
   for (const Child& child : children_) {
     if (same(child.source->target(), first.source->target())) continue;
-    fail(ErrorKind::usage, "{} has another target than {}: they cannot be mixed", child.name, first.name);
+    fail(ErrorKind::usage, "{} and {} have different targets: they cannot be mixed", child.name, first.name);
   }
 }
 

@@ -163,13 +163,14 @@ TEST_F(MixTest, ReportsEveryMistakeAtItsPlace) {
   third.set_position(Position{file, 10, 1});
   EXPECT_EQ(
       refusal({first, second, third}),
-      "p.toml:2:1: [train.read.sources[0]]: 'shuffle' holds for a whole mixture: put it into [train.read]\n"
-      "p.toml:3:1: [train.read.sources[0]]: 'limit' holds for a whole mixture: put it into [train.read], where it chooses among "
+      "p.toml:2:1: [train.read.sources[0]]: 'shuffle' applies to a whole mixture: put it into [train.read]\n"
+      "p.toml:3:1: [train.read.sources[0]]: 'limit' applies to a whole mixture: put it into [train.read], where it chooses among "
       "the samples of all sources; to choose among those of one, read a list of them (read_list)\n"
       "p.toml:4:1: [train.read.sources[0]] has no key 'pth'; nearest is 'path'\n"
-      "p.toml:7:1: [train.read.sources[1]]: 'balance' holds for a whole mixture: put it into [train.read]; how often the samples "
+      "p.toml:7:1: [train.read.sources[1]]: 'balance' applies to a whole mixture: put it into [train.read]; how often the "
+      "samples "
       "of one source come is its `weight`\n"
-      "p.toml:8:1: 'read_foldr' is no source; nearest is 'read_folder'\n"
+      "p.toml:8:1: 'read_foldr' is not a source; nearest is 'read_folder'\n"
       "p.toml:9:1: 'weight' of sources[1] must be a number above 0, found -1\n"
       "p.toml:10:1: [train.read.sources[2]] must be a table with a `stage`, such as { stage = \"read_folder\", path = \"...\" }");
 }
@@ -184,7 +185,7 @@ TEST_F(MixTest, NeedsSources) {
 
 TEST_F(MixTest, NamesTheSourceThatFails) {
   EXPECT_EQ(refusal({folder("photos"), folder("drwings")}, ErrorKind::data),
-            fmt::format("sources[1]: path: '{}' does not exist: there is no 'drwings' in '{}', but a 'drawings'",
+            fmt::format("sources[1]: path: '{}' does not exist: 'drwings' is missing in '{}' (did you mean 'drawings'?)",
                         folder_ / "drwings", folder_.path().string()));
   std::filesystem::create_directories(folder_ / "empty");
   EXPECT_EQ(refusal({folder("empty")}, ErrorKind::data).find("sources[0]: folder"), 0U);
@@ -194,7 +195,7 @@ TEST_F(MixTest, RefusesSourcesThatDoNotFitTogether) {
   const Value numbers = with(list("numbers.csv"), "numbers", Value(Array{Value("x")}));
   EXPECT_EQ(refusal({folder("photos"), numbers}), "sources[1] has 1 numbers a sample, sources[0] has 0: they cannot be mixed");
   const Value pairs = table({{"stage", Value("read_pairs")}, {"images", Value(folder_ / "photos")}});
-  EXPECT_EQ(refusal({folder("photos"), pairs}), "sources[1] has another target than sources[0]: they cannot be mixed");
+  EXPECT_EQ(refusal({folder("photos"), pairs}), "sources[1] and sources[0] have different targets: they cannot be mixed");
   EXPECT_EQ(opened({pairs, pairs})->target()->kind, TargetSpec::Kind::image);
 }
 
@@ -208,9 +209,10 @@ TEST_F(MixTest, RefusesLabelImagesWithOtherClasses) {
                   {"classes", Value(Array{table({{"name", Value(name)}, {"ids", Value(Array{Value(id)})}})})}});
   };
   EXPECT_EQ(opened({pairs("sky", 0), pairs("sky", 0)})->classes(), Texts{"sky"});
-  EXPECT_EQ(refusal({pairs("sky", 0), pairs("sky", 1)}), "sources[1] has another target than sources[0]: they cannot be mixed");
+  EXPECT_EQ(refusal({pairs("sky", 0), pairs("sky", 1)}),
+            "sources[1] and sources[0] have different targets: they cannot be mixed");
   EXPECT_EQ(refusal({pairs("sky", 0), with(pairs("sky", 0), "target_scale", Value(2))}),
-            "sources[1] has another target than sources[0]: they cannot be mixed");
+            "sources[1] and sources[0] have different targets: they cannot be mixed");
   EXPECT_EQ(refusal({pairs("sky", 0), pairs("sea", 0)}),
             "the classes of label images must be the same, in the same order, in all sources");
 }

@@ -114,17 +114,15 @@ MixImages::MixImages(const Params& params, const DataContext& context)
          mixup_.chance, cutmix_.chance);
   }
   if (context.group != nullptr) {
-    fail(ErrorKind::usage,
-         "pairs are drawn from the whole batch, of which each of several processes has a part: run one process");
+    fail(ErrorKind::usage, "pairs are drawn from the whole batch, but each process has only a part of it: run one process");
   }
   if (context.target.kind != TargetSpec::Kind::none) {
-    fail(ErrorKind::usage, "images are mixed with labels, and those of [{}] have targets: take the stage out of the flow",
-         context.graph);
+    fail(ErrorKind::usage, "mixing needs labels, but images of [{}] have targets: remove the stage from flow", context.graph);
   }
 }
 
 void MixImages::process(Batch& batch, const Packet& packet, Output& output) {
-  if (batch.numbers_per_sample > 0) fail(ErrorKind::usage, "images are mixed with labels, and these have numbers to predict");
+  if (batch.numbers_per_sample > 0) fail(ErrorKind::usage, "mixing needs labels, but these images have numbers to predict");
   if (batch.count > 1) mix(batch);
   output.emit(0, packet);
 }

@@ -226,7 +226,7 @@ TEST_F(MixImagesTest, NamesItsMistakes) {
   table_ = testkit::table({{"mixup", Value()}});
   context_.graph = "train";
   context_.target.kind = TargetSpec::Kind::classes;
-  EXPECT_EQ(mistake(), "images are mixed with labels, and those of [train] have targets: take the stage out of the flow");
+  EXPECT_EQ(mistake(), "mixing needs labels, but images of [train] have targets: remove the stage from flow");
 }
 
 }  // namespace

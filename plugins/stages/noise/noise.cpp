@@ -33,7 +33,7 @@ void Noise::describe(StageDescription<Params>& d) {
 
 Noise::Noise(const Params& params, const StageSite& site) : params_(params), seed_(site.seed), name_hash_(hash_text(site.name)) {
   if (site.run == nullptr || params.deviation.high >= 1) return;  // suits pixels of 0 ... 1
-  site.run->warn(fmt::format("{}: deviation is at most {:g} of 255 grey levels: images stay as good as clean", site.place(),
+  site.run->warn(fmt::format("{}: deviation is at most {:g} of 255 grey levels: images stay almost clean", site.place(),
                              params.deviation.high));
 }
 

@@ -43,12 +43,12 @@ void check(const GroupParams& group, std::size_t number, const Network& network)
     fail(ErrorKind::usage, "groups[{}]: a group needs match = \"a pattern of names\" or vectors = true", number);
   }
   if (group.vectors && std::ranges::none_of(parameters, is_vector)) {
-    fail(ErrorKind::usage, "groups[{}].vectors: it fits none of the network's {} parameters", number, parameters.size());
+    fail(ErrorKind::usage, "groups[{}].vectors: matches none of the network's {} parameters", number, parameters.size());
   }
   for (const std::string& pattern : group.match) {
     if (std::ranges::any_of(parameters, [&](const Parameter& each) { return fits(pattern, each.name); })) continue;
-    fail(ErrorKind::usage, "groups[{}].match: \"{}\" fits none of the network's {} parameters{}", number, pattern,
-         parameters.size(), parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", parameters.front().name));
+    fail(ErrorKind::usage, "groups[{}].match: \"{}\" matches none of the network's {} parameters{}", number, pattern,
+         parameters.size(), parameters.empty() ? "" : fmt::format(", which have names such as \"{}\"", parameters.front().name));
   }
 }
 
@@ -73,7 +73,7 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
     for (std::size_t i = 0; i < owners.size(); ++i) trains |= owners[i] == &groups[g] && network.parameters[i].trainable;
     if (!trains) frozen_.push_back(g);
     if (std::ranges::find(owners, &groups[g]) != owners.end()) continue;
-    fail(ErrorKind::usage, "groups[{}]: it gets no parameter: the groups before it take all that it fits", g);
+    fail(ErrorKind::usage, "groups[{}]: gets no parameter: earlier groups take all that it matches", g);
   }
   for (const double begin : begins) {
     Phase& phase = phases_.emplace_back(Phase{begin, {}});

@@ -73,12 +73,12 @@ std::string mistake(const std::vector<GroupParams>& groups, const Network& of) {
 
 TEST(Groups, APatternThatFitsNothingIsAMistake) {
   EXPECT_EQ(mistake({{.match = {"conv1.bias", "*.bais"}}}, network()),
-            "groups[0].match: \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
+            "groups[0].match: \"*.bais\" matches none of the network's 4 parameters, which have names such as \"conv1.weight\"");
 }
 
 TEST(Groups, AGroupThatOthersLeaveNothingIsAMistake) {
   EXPECT_EQ(mistake({{.match = {"conv1.*"}}, {.match = {"conv1.bias"}, .rate_factor = 3}}, network()),
-            "groups[1]: it gets no parameter: the groups before it take all that it fits");
+            "groups[1]: gets no parameter: earlier groups take all that it matches");
   EXPECT_EQ(mistake({{.match = {"conv1.bias"}, .rate_factor = 3}, {.match = {"conv1.*"}}}, network()), "");
 }
 
@@ -87,7 +87,7 @@ TEST(Groups, AGroupWithoutParametersIsAMistake) {
             "groups[0]: a group needs match = \"a pattern of names\" or vectors = true");
   Network matrices;
   matrices.parameters = {{.name = "fc.weight", .shape = {4, 4}, .initialiser = {}}};
-  EXPECT_EQ(mistake({{.vectors = true}}, matrices), "groups[0].vectors: it fits none of the network's 1 parameters");
+  EXPECT_EQ(mistake({{.vectors = true}}, matrices), "groups[0].vectors: matches none of the network's 1 parameters");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ void AverageParams::describe_mean(ParamSet<Mean>& members) {
 void AverageParams::request(CompileRequest& request) const {
   if (lookahead.every > 0) request.copies.emplace_back(kSlow);
   if (ema.decay > 0 && average) {
-    fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
+    fail(ErrorKind::usage, "ema and average both provide the weights that are validated and saved: choose one");
   }
   if (ema.decay > 0 || average) {
     request.copies.emplace_back(kAverage);
@@ -62,7 +62,7 @@ void MovingAverages::begin() {
 }
 
 void MovingAverages::follow(std::uint64_t done, std::uint64_t here) {
-  if (params_.lookahead.every > 0) look_ahead(done, here);
+  if (params_.lookahead.every > 0) blend_slow_weights(done, here);
   const AverageParams::Ema& ema = params_.ema;
   if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().lerp_into(kAverage, ema.decay, false);
   if (!params_.average) return;
@@ -71,7 +71,7 @@ void MovingAverages::follow(std::uint64_t done, std::uint64_t here) {
   replica().lerp_into(kAverage, places / (places + 1), false);
 }
 
-void MovingAverages::look_ahead(std::uint64_t done, std::uint64_t here) {
+void MovingAverages::blend_slow_weights(std::uint64_t done, std::uint64_t here) {
   const AverageParams::Lookahead& lookahead = params_.lookahead;
   const auto every = static_cast<std::uint64_t>(lookahead.every);
   if (done % every == 0) {

@@ -73,7 +73,7 @@ class MovingAverages {
   void restore(std::uint64_t places) { places_ = places; }
 
  private:
-  void look_ahead(std::uint64_t done, std::uint64_t here);
+  void blend_slow_weights(std::uint64_t done, std::uint64_t here);
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
 
   const AverageParams params_;

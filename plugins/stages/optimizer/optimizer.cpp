@@ -60,7 +60,7 @@ class Search {
       return say("lookahead has no effect: it blends every {} steps, and the run has {}", lookahead.every, steps());
     }
     if (lookahead.decay == 0) say("lookahead has no effect: with decay = 0 the slow weights are the fast ones");
-    if (lookahead.every == 1) say("lookahead with every = 1 makes each update smaller, and does no more: blend less often");
+    if (lookahead.every == 1) say("lookahead with every = 1 only makes each update smaller: blend less often");
   }
 
   // The first update copies the weights; blending begins with the second.
@@ -72,8 +72,8 @@ class Search {
     }
     const double left = std::pow(ema.decay, static_cast<double>(times - 1));
     if (left <= kMaxOfFirst) return;
-    say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average are still the weights after step {}; take "
-        "a smaller decay",
+    say("ema with decay = {:g}: after the {} steps of the run {:.0f} % of the average still come from the weights after step {}; "
+        "take a smaller decay",
         ema.decay, steps(), 100 * left, ema.every);
   }
 
@@ -83,33 +83,30 @@ class Search {
     if (!params_.average) return;
     const std::uint64_t places = places_until(steps(), *params_.average, context_);
     if (places > 1) return;
-    say("average has no effect: a mean takes two of its places, and from start = {:g} on the run has {}", params_.average->start,
-        places);
+    say("average has no effect: a mean needs two points, and from start = {:g} the run has {}", params_.average->start, places);
   }
 
   void groups(const Groups* groups) {
     if (groups == nullptr) return;
     if (std::ranges::all_of(groups->rate_factors(0), [](double factor) { return factor == 0; }))
       return say("groups give all parameters rate_factor = 0, so that nothing is trained");
-    for (const std::size_t group : groups->frozen())
-      say("number {} of groups has no effect: none of its parameters is trained", group + 1);
+    for (const std::size_t group : groups->frozen()) say("group {} has no effect: none of its parameters is trained", group + 1);
     const double epochs = static_cast<double>(steps()) / context_.steps_per_epoch;
     for (std::size_t g = 0; g < params_.groups.size(); ++g) {
       const GroupParams& group = params_.groups[g];
       if (group.decay_factor != 1 && params_.weight_decay == 0) {
-        say("number {} of groups: decay_factor = {:g} has no effect: weight_decay is 0", g + 1, group.decay_factor);
+        say("group {}: decay_factor = {:g} has no effect: weight_decay is 0", g + 1, group.decay_factor);
       }
       if (group.until_epoch > 0 && group.until_epoch >= epochs) {
-        say("number {} of groups: until_epoch = {:g} has no effect: the run ends after {:g} epochs", g + 1, group.until_epoch,
-            epochs);
+        say("group {}: until_epoch = {:g} has no effect: the run ends after {:g} epochs", g + 1, group.until_epoch, epochs);
       }
       const bool changes = group.optimizer || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
       if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a later group
-      say("number {} of groups has no effect: it changes nothing, and there is no group after it", g + 1);
+      say("group {} has no effect: it changes nothing, and no group follows it", g + 1);
     }
   }
 
-  std::vector<std::string> take() { return std::move(said_); }
+  std::vector<std::string> take() { return std::move(texts_); }
 
  private:
   std::uint64_t steps() const { return context_.last_step; }  // up to the end
@@ -126,12 +123,12 @@ class Search {
 
   template <class... Args>
   void say(fmt::format_string<Args...> format, const Args&... args) {
-    said_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
+    texts_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
   }
 
   const OptimizerStage::Params& params_;
   const StepContext& context_;
-  std::vector<std::string> said_;
+  std::vector<std::string> texts_;
 };
 
 // A sentence for each. These are not errors: the run may be a short trial of a long recipe, or have frozen layers. `groups`: null
@@ -182,7 +179,7 @@ std::string doubtful_rate(std::string_view optimizer, const Schedule& schedule, 
   if (steps == 0 || (rate >= kLeast && rate <= most.rate)) return {};
   if (rate == 0) return "the learning rate is 0 in all steps, so that nothing is trained";
   return fmt::format(
-      "a learning rate of {:g} is too {} for '{}' by orders of magnitude, where {} is usual; --find-rate proposes one", rate,
+      "a learning rate of {:g} is orders of magnitude too {} for '{}', where {} is usual; --find-rate proposes one", rate,
       rate < kLeast ? "small" : "large", optimizer, most.usual);
 }
 
@@ -192,7 +189,7 @@ std::string doubtful_decay(double weight_decay, const Schedule& schedule, std::u
   if (taken < 0.1) return {};
   constexpr double kExplodes = 2;  // a weight changes its sign and grows
   return fmt::format("learning rate x weight_decay = {:g}: {}. A weight_decay of 0.00001 to 0.1 is usual, found {:g}", taken,
-                     taken > kExplodes ? "weights explode" : "each step takes that share of every weight", weight_decay);
+                     taken > kExplodes ? "weights explode" : "each step removes that share of every weight", weight_decay);
 }
 
 // The optimizer for parameters in no group; also the default.
@@ -270,13 +267,13 @@ OptimizerStage::OptimizerStage(const Params& params, const StepContext& context)
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
   if (!context.run || context.first_replica + context.replica != 0) return;
-  const std::string rate_said = doubtful_rate(optimizer_name(params_, context_), *schedule_, context_.last_step);
-  const std::string decay_said = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
-  for (const std::string& said : {rate_said, decay_said}) {
-    if (!said.empty()) context_.run->warn(context_.place() + ": " + said);
+  const std::string rate_doubt = doubtful_rate(optimizer_name(params_, context_), *schedule_, context_.last_step);
+  const std::string decay_doubt = doubtful_decay(params_.weight_decay, *schedule_, context_.last_step);
+  for (const std::string& text : {rate_doubt, decay_doubt}) {
+    if (!text.empty()) context_.run->warn(context_.place() + ": " + text);
   }
-  for (const std::string& said : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
-    context.run->warn(context_.place() + ": " + said);
+  for (const std::string& text : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
+    context.run->warn(context_.place() + ": " + text);
   }
 }
 

@@ -157,9 +157,8 @@ TEST_F(OptimizerTest, ParametersThatTheirOptimizerCannotUpdateAreNamed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(),
-                 "optimizer 'muon' updates matrices, and 'fc1.bias', 'fc2.bias' are vectors; give another optimizer to all "
-                 "parameters that "
-                 "are no matrices: groups = [{ vectors = true, type = \"adamw\" }]");
+                 "optimizer 'muon' updates matrices, but 'fc1.bias', 'fc2.bias' are vectors; give another optimizer to all "
+                 "parameters that are not matrices: groups = [{ vectors = true, type = \"adamw\" }]");
   }
 }
 

@@ -72,7 +72,7 @@ TEST(OptimizerParameters, AGroupThatTrainsNothingIsWarnedOf) {
     return table({{"groups", Value(Array{table({{"match", Value(name)}, {"rate_factor", Value(2.0)}})})}});
   };
   EXPECT_EQ(warnings(group(0)),
-            Warnings{"p.toml:7:1: [train.optimizer]: number 1 of groups has no effect: none of its parameters is trained"});
+            Warnings{"p.toml:7:1: [train.optimizer]: group 1 has no effect: none of its parameters is trained"});
   EXPECT_EQ(warnings(group(1)), Warnings{});
 }
 
@@ -107,8 +107,7 @@ TEST(OptimizerParameters, AScheduleThatChangesNothingInTheRunIsWarnedOf) {
 TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
   const auto every = [](std::int64_t steps) { return table({{"every", Value(steps)}}); };
   EXPECT_EQ(warning("lookahead", every(41)), "lookahead has no effect: it blends every 41 steps, and the run has 40");
-  EXPECT_EQ(warning("lookahead", every(1)),
-            "lookahead with every = 1 makes each update smaller, and does no more: blend less often");
+  EXPECT_EQ(warning("lookahead", every(1)), "lookahead with every = 1 only makes each update smaller: blend less often");
   EXPECT_EQ(warning("lookahead", table({{"every", Value(std::int64_t{5})}, {"decay", Value(0.0)}})),
             "lookahead has no effect: with decay = 0 the slow weights are the fast ones");
   EXPECT_EQ(warning("lookahead", every(40)), "");
@@ -117,9 +116,10 @@ TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
   const auto ema = [](std::int64_t steps) { return table({{"decay", Value(0.9)}, {"every", Value(steps)}}); };
   EXPECT_EQ(warning("ema", ema(21)),
             "ema has no effect: it begins with the weights after step 21 and blends 21 steps later, and the run has 40");
-  EXPECT_EQ(warning("ema", ema(20)),
-            "ema with decay = 0.9: after the 40 steps of the run 90 % of the average are still the weights after step 20; take a "
-            "smaller decay");
+  EXPECT_EQ(
+      warning("ema", ema(20)),
+      "ema with decay = 0.9: after the 40 steps of the run 90 % of the average still come from the weights after step 20; take a "
+      "smaller decay");
   EXPECT_EQ(warning("ema", ema(2)), "") << "14 %";
 
   const auto average = [](double start, std::int64_t steps) {
@@ -127,11 +127,11 @@ TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
     if (steps > 0) written.set("every", Value(steps));
     return warning("average", written);
   };
-  const std::string mean = "average has no effect: a mean takes two of its places, and from start = ";
-  EXPECT_EQ(average(1, 0), mean + "1 on the run has 1") << "the end of the last epoch";
-  EXPECT_EQ(average(0.8, 0), mean + "0.8 on the run has 1");
+  const std::string mean = "average has no effect: a mean needs two points, and from start = ";
+  EXPECT_EQ(average(1, 0), mean + "1 the run has 1") << "the end of the last epoch";
+  EXPECT_EQ(average(0.8, 0), mean + "0.8 the run has 1");
   EXPECT_EQ(average(0.75, 0), "") << "the ends of the third and the fourth epoch";
-  EXPECT_EQ(average(0.5, 41), mean + "0.5 on the run has 0");
+  EXPECT_EQ(average(0.5, 41), mean + "0.5 the run has 0");
   EXPECT_EQ(average(0.5, 10), "");
 }
 
@@ -145,12 +145,11 @@ TEST(OptimizerParameters, AGroupThatChangesNothingIsWarnedOf) {
   };
   const Member fc2("match", {}, Value(std::string("fc2.*"))), vectors("vectors", {}, Value(true));
   const Member twice("rate_factor", {}, Value(2.0));
-  EXPECT_EQ(groups({fc2}), "number 1 of groups has no effect: it changes nothing, and there is no group after it");
+  EXPECT_EQ(groups({fc2}), "group 1 has no effect: it changes nothing, and no group follows it");
   EXPECT_EQ(groups({fc2}, {vectors, twice}), "") << "it keeps its vectors from the second one";
-  EXPECT_EQ(groups({fc2, {"decay_factor", {}, Value(0.0)}}),
-            "number 1 of groups: decay_factor = 0 has no effect: weight_decay is 0");
+  EXPECT_EQ(groups({fc2, {"decay_factor", {}, Value(0.0)}}), "group 1: decay_factor = 0 has no effect: weight_decay is 0");
   EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(4.0)}}),
-            "number 1 of groups: until_epoch = 4 has no effect: the run ends after 4 epochs");
+            "group 1: until_epoch = 4 has no effect: the run ends after 4 epochs");
   EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(3.0)}}), "");
   const Member all("match", {}, Value(std::string("*"))), none("rate_factor", {}, Value(0.0));
   EXPECT_EQ(groups({all, none}), "groups give all parameters rate_factor = 0, so that nothing is trained");

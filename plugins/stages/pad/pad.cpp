@@ -56,7 +56,7 @@ Pad::Pad(const Params& params, const DataContext& context)
 ImageShape Pad::result(const ImageShape& from) const {
   const Size to = size_ ? *size_ : Size{from.height + 2 * margin_->height, from.width + 2 * margin_->width};
   if (to.height < from.height || to.width < from.width) {
-    fail(ErrorKind::content, "the image is {} x {}, larger than the {} x {} that it is padded to: resize it before", from.height,
+    fail(ErrorKind::content, "the image is {} x {}, larger than the {} x {} that it is padded to: resize it first", from.height,
          from.width, to.height, to.width);
   }
   if (to.height > kLargest || to.width > kLargest) {

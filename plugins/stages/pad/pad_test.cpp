@@ -144,9 +144,9 @@ TEST_F(PadTest, NamesItsMistakes) {
   show({3, 3, 1}, Bytes(9));
   EXPECT_EQ(mistake(ErrorKind::usage), "expected either `size = [height, width]` or `margin`, found neither");
   params_.size = Size{2, 4};
-  EXPECT_EQ(mistake(ErrorKind::content), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it before");
+  EXPECT_EQ(mistake(ErrorKind::content), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it first");
   context_.image = {3, 3, 1};
-  EXPECT_EQ(mistake(ErrorKind::usage), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it before");
+  EXPECT_EQ(mistake(ErrorKind::usage), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it first");
   params_.fill = {1, 2};
   EXPECT_EQ(mistake(ErrorKind::usage), "fill: expected one value, or one for each channel, found 2");
   params_.fill = {0};

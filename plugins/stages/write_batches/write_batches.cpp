@@ -182,7 +182,7 @@ void WriteBatches::write(const char* name, const std::function<std::string()>& p
     file.write(png());
     file.commit();
   } catch (const std::exception& error) {
-    context_.run->warn(fmt::format("{} there is no {}: {}", context_.place(), name, error.what()));
+    context_.run->warn(fmt::format("{} cannot write {}: {}", context_.place(), name, error.what()));
   }
 }
 

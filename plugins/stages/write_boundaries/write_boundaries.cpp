@@ -76,7 +76,7 @@ struct Found {
   double share() const { return near / all; }
 };
 
-std::vector<Found> look_for(const Grid& boundaries, const Grid& others, std::size_t classes, const std::vector<Offset>& offsets) {
+std::vector<Found> nearby(const Grid& boundaries, const Grid& others, std::size_t classes, const std::vector<Offset>& offsets) {
   std::vector<Found> found(classes);
   for (int y = 0; y < boundaries.height(); ++y) {
     for (int x = 0; x < boundaries.width(); ++x) {
@@ -96,8 +96,8 @@ std::vector<Found> look_for(const Grid& boundaries, const Grid& others, std::siz
 std::vector<std::optional<double>> boundary_f1(const ClassMaps& maps, double tolerance) {
   const std::vector<Offset> offsets = offsets_within(tolerance * std::hypot(maps.height, maps.width));
   const Grid truth = Grid(maps, maps.truth).boundaries(), predicted = Grid(maps, maps.predicted).boundaries();
-  const std::vector<Found> precision = look_for(predicted, truth, maps.classes, offsets);
-  const std::vector<Found> recall = look_for(truth, predicted, maps.classes, offsets);
+  const std::vector<Found> precision = nearby(predicted, truth, maps.classes, offsets);
+  const std::vector<Found> recall = nearby(truth, predicted, maps.classes, offsets);
   std::vector<std::optional<double>> figures(maps.classes);
   for (std::size_t c = 0; c < maps.classes; ++c) {
     if (precision[c].all == 0 && recall[c].all == 0) continue;
@@ -119,7 +119,7 @@ void WriteBoundaries::describe(StageDescription<Params>& d) {
 void WriteBoundaries::request(const Params&, const StageSite&, CompileRequest& request) { request.needs_image = true; }
 
 WriteBoundaries::WriteBoundaries(const Params& params, const DataContext& context) : params_(params), context_(context) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage compares its classes");
   const Shape& output = context.network->output();
   if (output.rank() != 3 || output[0] < 2 || output[0] > 255) {
     fail(ErrorKind::usage, "the network's output is {}: a map of classes has 2 to 255 channels, height and width",
@@ -130,7 +130,7 @@ WriteBoundaries::WriteBoundaries(const Params& params, const DataContext& contex
   }
   map_ = context.target.shape(context.window);
   if (map_.height != output[1] || map_.width != output[2]) {
-    fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+    fail(ErrorKind::usage, "the network's output is {}, but the label images are {} x {}: they must match", to_string(output),
          map_.height, map_.width);
   }
   classes_.resize(static_cast<std::size_t>(output[0]));

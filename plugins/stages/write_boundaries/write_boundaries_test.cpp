@@ -143,7 +143,7 @@ TEST_F(WriteBoundariesTest, WhatIsNoNumberIsNeverPredicted) {
 TEST_F(WriteBoundariesTest, RefusesWhatIsNoMapOfClasses) {
   const auto mistake = [&] { return testkit::error_of([&] { made<WriteBoundaries>(); }).message(); };
   context_.target.scale = 2;
-  EXPECT_EQ(mistake(), "the network's output is 2 x 8 x 6, and the label images are 16 x 12: they must match");
+  EXPECT_EQ(mistake(), "the network's output is 2 x 8 x 6, but the label images are 16 x 12: they must match");
   context_.target = {};
   EXPECT_EQ(mistake(), "boundaries are compared with label images, and the source of [predict] has none");
   network_.layers.back().output = Shape{3};

@@ -29,7 +29,7 @@ bool writes_json(const WriteClasses::Params& params) {
     if (file.ends_with(end)) return true;
   }
   if (file.ends_with(".csv")) return false;
-  fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", file);
+  fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; set format = \"csv\" or \"jsonl\"", file);
 }
 
 // The shortest text that reads back as the same number.
@@ -68,10 +68,10 @@ WriteClasses::WriteClasses(const Params& params, const DataContext& context)
       by_class_(params.columns == "classes"),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
       classes_(context.classes) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose output could be written");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes its output");
   const Shape& output = context.network->output();
   if (output.elements() != output[0]) {
-    fail(ErrorKind::usage, "the network's output is a map, {}, and no list of classes; write_features writes maps",
+    fail(ErrorKind::usage, "the network's output is a map, {}, not a list of classes; write_features writes maps",
          to_string(output));
   }
   const auto outputs = static_cast<std::size_t>(output[0]);
@@ -86,8 +86,9 @@ WriteClasses::WriteClasses(const Params& params, const DataContext& context)
 void WriteClasses::open() {
   path_ = output_path(context_, "file", file_of(params_));
   if (!classes_.empty() && classes_.size() != outputs_.size()) {
-    context_.run->warn(fmt::format("{}: the network has {} outputs and there are {} classes: the classes in '{}' are numbers",
-                                   context_.place(), outputs_.size(), classes_.size(), file_of(params_)));
+    context_.run->warn(
+        fmt::format("{}: the network has {} outputs and there are {} classes: classes in '{}' are written as numbers",
+                    context_.place(), outputs_.size(), classes_.size(), file_of(params_)));
   }
 }
 
@@ -96,7 +97,7 @@ void WriteClasses::stop() noexcept {
   if (!file_) return;
   try {
     const std::string kept = file_->keep();
-    context_.run->warn(fmt::format("'{}' is not whole and keeps its temporary name, '{}'", path_, kept));
+    context_.run->warn(fmt::format("'{}' is incomplete and keeps its temporary name, '{}'", path_, kept));
   } catch (...) {  // the run has already ended with another error
   }
   file_.reset();
@@ -116,7 +117,7 @@ void WriteClasses::write_rows(const Predictions& share) {
     file_.emplace(path_);
     if (!json_) file_->write(names_row());
   }
-  finite_.look(share);
+  finite_.add(share);
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts && sample.fault.empty()) continue;

@@ -296,9 +296,9 @@ TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
   context_.classes = {"cat", "dog"};
   const auto harness = made();
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_EQ(
-      run_.warnings()[0],
-      "[test.write_classes]: the network has 3 outputs and there are 2 classes: the classes in 'predictions.csv' are numbers");
+  EXPECT_EQ(run_.warnings()[0],
+            "[test.write_classes]: the network has 3 outputs and there are 2 classes: classes in 'predictions.csv' are written "
+            "as numbers");
 }
 
 TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
@@ -343,7 +343,7 @@ TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
                   made({{"file", Value(std::string("p.txt"))}});
                 },
                 ErrorKind::usage),
-            "file: 'p.txt' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"");
+            "file: 'p.txt' ends in neither .csv nor .jsonl; set format = \"csv\" or \"jsonl\"");
   network_.layers.back().output = {3, 4, 4};
   EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("the network's output is a map"), std::string::npos);
 }

@@ -101,7 +101,7 @@ TEST_F(EvaluationOfPixels, NeedsLabelImagesOfTheOutputsSize) {
   EXPECT_TRUE(request.needs_image) << "label images lie beside the images";
   const auto mistake = [&] { return testkit::error_of([&] { made<WriteEvaluation>(); }).message(); };
   context_.target.scale = 2;
-  EXPECT_EQ(mistake(), "the network's output is 2 x 2 x 3, and the label images are 4 x 6: they must match");
+  EXPECT_EQ(mistake(), "the network's output is 2 x 2 x 3, but the label images are 4 x 6: they must match");
   context_.target = {};
   EXPECT_EQ(mistake(),
             "the network's output is a map, 2 x 2 x 3. It is compared with label images, and the source of [predict] has none");

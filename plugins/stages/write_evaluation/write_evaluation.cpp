@@ -94,7 +94,7 @@ drawing::Picture ShownSamples::sheet(const std::string& heading, const std::vect
   sheet.title = fmt::format("{} {}", sheet.cells.size(), heading);
   sheet.legend = legend_of(shown_, names, colours_);  // empty for images with one class
   const bool is_map = !sheet.cells.empty() && sheet.cells.front().images.size() > 1;
-  sheet.subtitle = is_map ? "image, label, prediction" : "what each was predicted as; mistakes are red";
+  sheet.subtitle = is_map ? "image, label, prediction" : "predicted classes; mistakes are red";
   return drawing::draw(sheet);
 }
 
@@ -132,7 +132,7 @@ WriteEvaluation::WriteEvaluation(const Params& params, const DataContext& contex
       pixels_(context.network != nullptr ? static_cast<std::size_t>(context.network->output()[0]) : 0, probabilities_),
       worst_(static_cast<std::size_t>(params.mistakes), colours_for(context)),
       shown_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch, colours_for(context)) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared with labels");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage compares its classes with labels");
   const Shape& output = context.network->output();
   if (gives_map(*context.network)) require_label_images(output);
   classes_ = static_cast<std::size_t>(output[0]);
@@ -153,7 +153,7 @@ void WriteEvaluation::require_label_images(const Shape& output) {
   }
   map_ = context_.target.shape(context_.window);
   if (map_.height == output[1] && map_.width == output[2]) return;
-  fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+  fail(ErrorKind::usage, "the network's output is {}, but the label images are {} x {}: they must match", to_string(output),
        map_.height, map_.width);
 }
 
@@ -214,7 +214,7 @@ void WriteEvaluation::finish() {
   join();
   const std::vector<ClassMatrix::Cell> cells = counts_.cells();
   const ClassMatrix matrix(classes_, cells);
-  look_for_one_class(matrix);
+  warn_of_one_class(matrix);
   report_figures(context_, figures(matrix));
   if (!folder_.empty()) {
     OutputFiles files(context_);
@@ -226,17 +226,17 @@ void WriteEvaluation::finish() {
 }
 
 // During training the run checks each pass itself.
-void WriteEvaluation::look_for_one_class(const ClassMatrix& matrix) {
+void WriteEvaluation::warn_of_one_class(const ClassMatrix& matrix) {
   constexpr double kLeast = 3;
   const std::size_t only = matrix.only_predicted();
-  if (context_.is_beside_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;
+  if (context_.is_during_training || !is_first() || is_map() || matrix.total() < kLeast || only == classes_) return;
   if (std::exchange(warned_, true)) return;
   std::size_t occurring = 0;
   for (std::size_t c = 0; c < classes_; ++c) occurring += matrix.occurring(c) > 0 ? 1 : 0;
-  context_.run->warn(fmt::format(
-      "{}: all {} images are predicted as '{}', and they are of {} classes: the network does not tell them apart. Look at the "
-      "learning rate (--find-rate), at the mean and deviation that images are normalised with, and at the labels",
-      context_.place(), matrix.total(), names_[only], occurring));
+  context_.run->warn(
+      fmt::format("{}: all {} images are predicted as '{}', and they are of {} classes: the network does not distinguish them. "
+                  "Check the learning rate (--find-rate), the mean and deviation that normalise images, and the labels",
+                  context_.place(), matrix.total(), names_[only], occurring));
 }
 
 // Gathers the counts of all processes on the first one.

@@ -122,7 +122,7 @@ class WriteEvaluation : public Stage, public JointSink {
   std::size_t label_of(const Predictions::Sample& sample) const;
   void finish();
   void join();
-  void look_for_one_class(const ClassMatrix& matrix);
+  void warn_of_one_class(const ClassMatrix& matrix);
   void forget();
   std::vector<Figure> figures(const ClassMatrix& matrix) const;
   std::string figures_csv(const ClassMatrix& matrix) const;

@@ -94,7 +94,7 @@ TEST_F(WriteEvaluationTest, WarnsOnceOfPredictionsThatAreAllOfOneClass) {
   const Pass one = {{0, 1, 1}, {1, 1, 1}}, two = {{0, 1, 1}, {1, 1, 0}}, few = {{0, 1}, {1, 1}}, same = {{1, 1, 1}, {1, 1, 1}};
   const auto warnings = [&](bool trains, const std::vector<Pass>& passes) {
     const std::size_t before = run_.warnings().size();
-    context_.is_beside_training = trains;
+    context_.is_during_training = trains;
     const auto harness = made<WriteEvaluation>();
     for (std::size_t pass = 0; pass < passes.size(); ++pass) {
       const Ref<Predictions> made = judged(passes[pass].first, passes[pass].second);

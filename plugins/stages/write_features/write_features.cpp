@@ -74,7 +74,7 @@ void WriteFeatures::request(const Params& params, const StageSite& site, Compile
 
 WriteFeatures::WriteFeatures(const Params& params, const DataContext& context)
     : params_(params), context_(context), numpy_(writes_numpy(params.file)) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes outputs of its layers");
   port_ = port_of(params, context);
   name_ = params.layer.empty() ? context.network->layers.back().name : params.layer;
   shape_ = context.network->shape_of(port_);
@@ -95,7 +95,7 @@ void WriteFeatures::stop() noexcept {
   try {
     features_->write_at(0, header(rows_));
     const std::string kept = features_->keep(), names = names_->keep();
-    context_.run->warn(fmt::format("'{}' is not whole: {} rows are in '{}' and '{}'", path_, rows_, kept, names));
+    context_.run->warn(fmt::format("'{}' is incomplete: {} rows are in '{}' and '{}'", path_, rows_, kept, names));
   } catch (...) {  // the run has already ended with another error
   }
   forget();
@@ -104,7 +104,7 @@ void WriteFeatures::stop() noexcept {
 void WriteFeatures::write(const Predictions& share) {
   try {
     write_rows(share);
-    finite_.look(share, share.output(port_));
+    finite_.add(share, share.output(port_));
     if (!share.last) return;
     finish();
     finite_.end_pass(context_);

@@ -72,7 +72,7 @@ void PictureFolder::end_pass() {
 void PictureFolder::stop() noexcept {
   if (written_ == 0 || run_ == nullptr) return;
   try {
-    run_->warn(fmt::format("'{}' is not whole: {} pictures{} were written", folder_, written_,
+    run_->warn(fmt::format("'{}' is incomplete: {} pictures{} were written", folder_, written_,
                            images_ > 0 ? fmt::format(" of {} images", images_) : ""));
   } catch (...) {  // the run has already ended with another error
   }

@@ -53,7 +53,7 @@ PictureFrame frame_of(const StageSite& site, const std::string& size, const Pred
   std::string place;
   sample.append_place(place);
   fail(ErrorKind::usage,
-       "size = \"source\" needs to know where the pixels of '{}' lie in its file. A stage of [{}] does not tell: set size = "
+       "size = \"source\" needs the position of the pixels of '{}' in its file. A stage of [{}] does not report it: set size = "
        "\"network\"",
        place, site.graph);
 }

@@ -85,15 +85,15 @@ int class_of(const WriteGradCam::Params& params, const DataContext& context) {
   if (found != names.end() && found - names.begin() < context.network->output()[0])
     return static_cast<int>(found - names.begin());
   const auto near = nearest_name(params.classes, names);
-  fail(ErrorKind::usage, "classes: the network knows no class '{}'{}; \"predicted\" and \"label\" choose one for each image",
+  fail(ErrorKind::usage, "classes: the network has no class '{}'{}; \"predicted\" and \"label\" choose one for each image",
        params.classes, near ? fmt::format("; nearest is '{}'", *near) : "");
 }
 
 ScoreGradient gradient_of(const WriteGradCam::Params& params, const DataContext& context) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose features could be drawn");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage draws its features");
   const Shape& result = context.network->output();
   if (result.elements() != result[0]) {
-    fail(ErrorKind::usage, "the network's output is a map, {}, and no list of scores; write_masks draws maps", to_string(result));
+    fail(ErrorKind::usage, "the network's output is a map, {}, not a list of scores; write_masks draws maps", to_string(result));
   }
   return {features_of(params, context), class_of(params, context)};
 }
@@ -184,8 +184,9 @@ void WriteGradCam::write_picture(const Predictions& share, std::size_t sample) {
 
 void WriteGradCam::end_pass() {
   if (without_score_ > 0) {
-    context_.run->warn(fmt::format("{} classes = \"label\": {} images without a label that the network knows have no picture",
-                                   context_.place(), without_score_));
+    context_.run->warn(
+        fmt::format("{} classes = \"label\": {} images without a label among the network's classes have no picture",
+                    context_.place(), without_score_));
   }
   without_score_ = 0;
   pictures_.end_pass();

@@ -118,7 +118,7 @@ TEST_F(WriteGradCamTest, ImagesWithoutALabelAreCounted) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "grad_cam/1.png"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "grad_cam/2.png"));
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("2 images without a label that the network knows have no picture"), std::string::npos)
+  EXPECT_NE(run_.warnings()[0].find("2 images without a label among the network's classes have no picture"), std::string::npos)
       << run_.warnings()[0];
 }
 
@@ -135,9 +135,8 @@ TEST_F(WriteGradCamTest, DrawsInTheFrameOfTheSource) {
 }
 
 TEST_F(WriteGradCamTest, RefusesWhatItCannotDraw) {
-  EXPECT_EQ(
-      mistake("classes", "dogs"),
-      "classes: the network knows no class 'dogs'; nearest is 'dog'; \"predicted\" and \"label\" choose one for each image");
+  EXPECT_EQ(mistake("classes", "dogs"),
+            "classes: the network has no class 'dogs'; nearest is 'dog'; \"predicted\" and \"label\" choose one for each image");
   EXPECT_EQ(mistake("features", "fc2"), "features: the output of layer 'fc2' has shape 3: Grad-CAM takes maps, C x H x W");
   EXPECT_EQ(mistake("features", "rela"), "features: network 'small' has no layer 'rela'; nearest is 'relu'");
   network_.layers[0].name = "block1.relu2";
@@ -149,7 +148,7 @@ TEST_F(WriteGradCamTest, RefusesWhatItCannotDraw) {
   EXPECT_EQ(mistake("classes", "predicted"),
             "features: network 'small' has no convolution whose output is larger than one pixel: name a layer");
   network_.layers.back().output = {3, 2, 2};
-  EXPECT_NE(mistake("features", "relu").find("and no list of scores"), std::string::npos);
+  EXPECT_NE(mistake("features", "relu").find("not a list of scores"), std::string::npos);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ void WriteImages::describe(StageDescription<Params>& d) {
 }
 
 WriteImages::WriteImages(const Params& params, const DataContext& context)
-    : context_(context), result_(context, params.normalised), pictures_(params) {}
+    : context_(context), result_(context.network, params.normalised), pictures_(params) {}
 
 void WriteImages::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
@@ -23,7 +23,7 @@ void WriteImages::write(const Predictions& share) {
     result_.draw(share.result().row(i), pixels_);
     pictures_.write(sample, {pixels_.data(), result_.shape()});
   }
-  finite_.look(share);
+  finite_.add(share);
   if (!share.last) return;
   pictures_.end_pass();
   finite_.end_pass(context_);

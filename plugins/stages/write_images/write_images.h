@@ -6,7 +6,7 @@
 #include "millrace/batch.h"
 #include "millrace/stage.h"
 #include "millrace/util/finite_count.h"
-#include "output_pixels.h"
+#include "millrace/util/output_pixels.h"
 #include "picture_folder.h"
 
 namespace millrace {

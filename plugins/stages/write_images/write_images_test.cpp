@@ -135,7 +135,7 @@ TEST_F(WriteImagesTest, AStoppedRunSaysHowManyPicturesThereAre) {
   EXPECT_TRUE(write(*stopped, second).empty());
   stopped->stage().stop();
   EXPECT_EQ(run_.warnings(),
-            std::vector<std::string>{"'" + (folder_ / "images") + "' is not whole: 2 pictures of 5 images were written"});
+            std::vector<std::string>{"'" + (folder_ / "images") + "' is incomplete: 2 pictures of 5 images were written"});
 }
 
 TEST_F(WriteImagesTest, RefusesWhatIsNoPicture) {

@@ -17,8 +17,8 @@ void refuse_margin(const Shape& output, ImageShape window) {
   const auto has_margin = [](std::int64_t map, std::int64_t input) { return map > input && map % input != 0; };
   if (!has_margin(output[1], window.height) && !has_margin(output[2], window.width)) return;
   fail(ErrorKind::usage,
-       "the network's output is {}, and its input {} x {}: what its layers put around the input is in the map, too. A last layer "
-       "{{ op = \"crop_like\", from = [..., \"@input\"] }} cuts it off",
+       "the network's output is {}, and its input {} x {}: its layers pad the input, and the map includes the padding. A last "
+       "layer {{ op = \"crop_like\", from = [..., \"@input\"] }} removes it",
        to_string(output), window.height, window.width);
 }
 
@@ -53,7 +53,7 @@ void WriteMasks::request(const Params& params, const StageSite&, CompileRequest&
 }
 
 WriteMasks::WriteMasks(const Params& params, const DataContext& context) : params_(params), context_(context), pictures_(params) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be written");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage writes its classes");
   const Shape& output = context.network->output();
   if (output.rank() != 3 || output[0] < 2 || output[0] > kUnknownClass) {
     fail(ErrorKind::usage, "the network's output is {}: a mask is made of a map of 2 to {} classes", to_string(output),
@@ -88,7 +88,7 @@ void WriteMasks::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     if (share.samples[i].counts) write_picture(share, i);
   }
-  finite_.look(share);
+  finite_.add(share);
   if (!share.last) return;
   pictures_.end_pass();
   finite_.end_pass(context_);

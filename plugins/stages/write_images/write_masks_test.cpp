@@ -110,7 +110,8 @@ TEST_F(WriteMasksTest, NamesASampleWhosePlaceIsNotKnown) {
   const auto harness = made<WriteMasks>({{"size", text("source")}});
   const std::vector<Error> errors = write(*harness, share({outputs(kClasses)}));
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_NE(errors[0].message().find("where the pixels of 'photos/0.jpg' lie in its file. A stage of [predict] does not tell"),
+  EXPECT_NE(errors[0].message().find(
+                "the position of the pixels of 'photos/0.jpg' in its file. A stage of [predict] does not report it"),
             std::string::npos)
       << errors[0].message();
 }
@@ -147,9 +148,10 @@ TEST_F(WriteMasksTest, RefusesAMapThatShowsMoreThanTheInput) {
     network_.layers.back().output = std::move(map);
     return testkit::error_of([&] { made<WriteMasks>(); }).message();
   };
-  EXPECT_EQ(mistake({3, 2, 5}),
-            "the network's output is 3 x 2 x 5, and its input 2 x 3: what its layers put around the input is in the map, too. A "
-            "last layer { op = \"crop_like\", from = [..., \"@input\"] } cuts it off");
+  EXPECT_EQ(
+      mistake({3, 2, 5}),
+      "the network's output is 3 x 2 x 5, and its input 2 x 3: its layers pad the input, and the map includes the padding. A "
+      "last layer { op = \"crop_like\", from = [..., \"@input\"] } removes it");
   network_.layers.back().output = {3, 4, 6};
   made<WriteMasks>();  // twice the size
 }
@@ -190,7 +192,7 @@ TEST_F(WriteMasksTest, RefusesWhatIsNoMapOfClassesAndWrongColours) {
     return testkit::error_of([&] { made<WriteMasks>({{"colours", Value(colours)}}); }).message();
   };
   EXPECT_NE(mistake({"#000000"}).find("the network has 3 classes, and 1 colours are written"), std::string::npos);
-  EXPECT_NE(mistake({"#000000", "#00000g", "#000000"}).find("'#00000g' is no colour"), std::string::npos);
+  EXPECT_NE(mistake({"#000000", "#00000g", "#000000"}).find("'#00000g' is not a colour"), std::string::npos);
   network_.layers.back().output = {3};
   EXPECT_NE(mistake({}).find("a mask is made of a map of 2 to 255 classes"), std::string::npos);
 }

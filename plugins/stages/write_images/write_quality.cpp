@@ -142,7 +142,7 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
     : JointSink(context),
       params_(params),
       context_(context),
-      result_(context, params.normalised),
+      result_(context.network, params.normalised),
       spaced_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch),
       shown_(static_cast<std::size_t>(params.predictions)) {
   if (context.target.kind != TargetSpec::Kind::image) {
@@ -154,7 +154,7 @@ WriteQuality::WriteQuality(const Params& params, const DataContext& context)
          to_string(target));
   }
   if (std::min(picture.height, picture.width) - 2 * params.border < kSimilarityWindow) {
-    fail(ErrorKind::usage, "border: of pictures of {} less than {} x {} pixels are left, which SSIM needs", to_string(picture),
+    fail(ErrorKind::usage, "border: pictures of {} are left with less than {} x {} pixels, which SSIM needs", to_string(picture),
          kSimilarityWindow, kSimilarityWindow);
   }
   if (!has_baseline()) return;

@@ -11,8 +11,8 @@
 #include "millrace/stage.h"
 #include "millrace/util/joint_sink.h"
 #include "millrace/util/output_file.h"
+#include "millrace/util/output_pixels.h"
 #include "millrace/util/resample.h"
-#include "output_pixels.h"
 
 namespace millrace {
 

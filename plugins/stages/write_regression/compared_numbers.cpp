@@ -19,7 +19,7 @@ ComparedNumbers::ComparedNumbers(const ComparisonParams& params, const DataConte
       spaced_(static_cast<std::size_t>(params.predictions), context.samples_per_epoch),
       shown_(static_cast<std::size_t>(params.predictions)),
       worst_(static_cast<std::size_t>(params.mistakes)) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose numbers could be compared");
+  if (context.network == nullptr) fail(ErrorKind::usage, "[network] is missing: this stage compares its numbers");
   const Shape& output = context.network->output();
   if (output.elements() != output[0]) {
     fail(ErrorKind::usage, "the network's output is {}, and numbers of samples are compared with a vector", to_string(output));

@@ -217,7 +217,7 @@ void WriteRegression::write_files(const std::vector<std::vector<drawing::Point>>
     const drawing::Picture picture = scatter(names, pairs, numbers_.heading());
     files.add(folder_ + "/scatter.png", picture.png());
     files.add(folder_ + "/scatter.svg", picture.svg());
-    numbers_.add_sheets(files, folder_, "what was predicted, and what it is", "largest errors first");
+    numbers_.add_sheets(files, folder_, "predictions and labels", "largest errors first");
   }
   files.commit();
 }

@@ -83,7 +83,7 @@ TEST_F(WriteRegressionTest, WritesNothingWhereTheRunHasNoFolder) {
   run_.set_folder({});
   const auto harness = made<WriteRegression>();
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("it writes nothing, as the run has no folder"), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[0].find("it writes nothing, since the run has no folder"), std::string::npos) << run_.warnings()[0];
   EXPECT_TRUE(write(*harness, predicted({{0, 0}}, {1, 1})).empty());
   EXPECT_FALSE(std::filesystem::exists(folder_ / "evaluation"));
 }

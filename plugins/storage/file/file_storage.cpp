@@ -66,7 +66,7 @@ bool is_unreachable(int error) {
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   if (error == ENOENT && !no_link)
-    fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", line_text(path), line_text(target.string()));
+    fail(ErrorKind::data, "'{}' is a link to '{}', which does not exist", line_text(path), line_text(target.string()));
   const ErrorKind kind = is_for_good(error)      ? ErrorKind::data
                          : is_unreachable(error) ? ErrorKind::unreachable
                                                  : ErrorKind::storage;
@@ -80,8 +80,8 @@ bool is_unreachable(int error) {
   std::error_code ignored;
   const char* const home = path.starts_with("~/") ? std::getenv("HOME") : nullptr;  // NOLINT(concurrency-mt-unsafe)
   if (home != nullptr) {
-    fail(ErrorKind::data, "'{}' does not exist: ~ is your home for a shell alone; write '{}{}', or ${{env.HOME}}{}",
-         line_text(path), home, line_text(path.substr(1)), line_text(path.substr(1)));
+    fail(ErrorKind::data, "'{}' does not exist: only shells expand ~; write '{}{}', or ${{env.HOME}}{}", line_text(path), home,
+         line_text(path.substr(1)), line_text(path.substr(1)));
   }
   fs::path parent = fs::absolute(path, ignored).lexically_normal();
   std::string missing;
@@ -95,8 +95,8 @@ bool is_unreachable(int error) {
     names.push_back(entry->path().filename().string());
   }
   const auto nearest = nearest_name(missing, names);
-  fail(ErrorKind::data, "'{}' does not exist: there is no '{}' in '{}'{}", line_text(path), line_text(missing),
-       line_text(parent.string()), nearest ? fmt::format(", but a '{}'", line_text(*nearest)) : "");
+  fail(ErrorKind::data, "'{}' does not exist: '{}' is missing in '{}'{}", line_text(path), line_text(missing),
+       line_text(parent.string()), nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "");
 }
 
 std::string version_of(const struct stat& status) {
@@ -213,7 +213,7 @@ class Walk {
 
 // The path in a URL, copied only if it has escapes: valid as long as the URL and `decoded`, which holds such a copy.
 const char* path_of(const std::string& url, std::string& decoded) {
-  if (url.empty()) fail(ErrorKind::usage, "an empty text names no file");
+  if (url.empty()) fail(ErrorKind::usage, "the name of a file is empty");
   if (url.find('\0') != url.npos) fail(ErrorKind::usage, "'{}' has a zero byte in it", url.c_str());
   if (url.starts_with("file://")) {
     constexpr std::size_t kScheme = 7;
@@ -281,7 +281,7 @@ class FileWriter final : public Storage::Writer {
 
 }  // namespace
 
-Storage::Kind FileStorage::look(const std::string& url) {
+Storage::Kind FileStorage::kind(const std::string& url) {
   std::string decoded;
   const char* path = path_of(url, decoded);
   struct stat status {};
@@ -324,7 +324,7 @@ void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path);
   const auto size = static_cast<std::size_t>(file.status().st_size);
   if (!fits_in_host_memory(size)) {  // a sparse file can have any size
-    fail(ErrorKind::data, "'{}' has {} bytes, more than there is memory", line_text(path), size);
+    fail(ErrorKind::data, "'{}' has {} bytes, more than fits in memory", line_text(path), size);
   }
   try {
     out.resize(size);
@@ -340,7 +340,7 @@ void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t
   const File file(path);
   const auto end = static_cast<std::uint64_t>(file.status().st_size);
   if (offset > end || size > end - offset || file.read(offset, size, out) < size) {
-    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", line_text(path), end, size, offset);
+    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were requested", line_text(path), end, size, offset);
   }
 }
 

@@ -16,7 +16,7 @@ namespace millrace {
 // are no retries: a local file that failed once fails again.
 class FileStorage : public Storage {
  public:
-  Kind look(const std::string& url) override;
+  Kind kind(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
   void list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
                     const std::function<void(Object)>& found) override;

@@ -121,7 +121,7 @@ TEST(FileStorage, ListsALinkThatLeadsNowhereAndSaysSoWhenItIsRead) {
   ByteBuffer bytes;
   const Error error = error_of([&] { storage.read(folder / "1.jpg", bytes); });
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which leads nowhere", folder / "1.jpg"));
+  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which does not exist", folder / "1.jpg"));
 }
 
 TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
@@ -130,9 +130,9 @@ TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
   FileStorage storage;
   const std::string path = folder / "trian/x";
   const std::string expected =
-      fmt::format("'{}' does not exist: there is no 'trian' in '{}', but a 'train'", path, folder.path().string());
+      fmt::format("'{}' does not exist: 'trian' is missing in '{}' (did you mean 'train'?)", path, folder.path().string());
   for (const Error& error :
-       {error_of([&] { names(storage, path); }), error_of([&] { storage.look(path); }), error_of([&] { storage.stat(path); })}) {
+       {error_of([&] { names(storage, path); }), error_of([&] { storage.kind(path); }), error_of([&] { storage.stat(path); })}) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
     EXPECT_EQ(error.message(), expected);
   }
@@ -148,8 +148,8 @@ TEST(FileStorage, TellsFilesAndFoldersApart) {
   const TestFolder folder;
   const std::string file = folder.write("a/1.jpg");
   FileStorage storage;
-  EXPECT_EQ(storage.look(folder / "a"), Storage::Kind::folder);
-  EXPECT_EQ(storage.look(file), Storage::Kind::object);
+  EXPECT_EQ(storage.kind(folder / "a"), Storage::Kind::folder);
+  EXPECT_EQ(storage.kind(file), Storage::Kind::object);
   EXPECT_EQ(error_of([&] { names(storage, file); }).message(), fmt::format("'{}' is not a folder", file));
   const std::string archive = folder.write("a.ZIP");
   EXPECT_EQ(error_of([&] { names(storage, archive); }).message(),
@@ -206,7 +206,7 @@ TEST(FileStorage, ARangeBehindTheEndIsAStorageFault) {
   for (const std::uint64_t offset : {1U, 6U}) {
     const Error error = error_of([&] { storage.read(file, offset, 5, out); });
     EXPECT_EQ(error.kind(), ErrorKind::storage);
-    EXPECT_EQ(error.message(), fmt::format("'{}' has 5 bytes: 5 from byte {} on were asked for", file, offset));
+    EXPECT_EQ(error.message(), fmt::format("'{}' has 5 bytes: 5 from byte {} on were requested", file, offset));
   }
 }
 
@@ -232,7 +232,7 @@ TEST(FileStorage, RefusesUrlsThatAreNoFiles) {
   EXPECT_EQ(message("file://data/train"),
             "'file://data/train': expected an absolute path after 'file://', as in 'file:///data/train'");
   EXPECT_EQ(message("s3://bucket/a"), "'s3://bucket/a' does not name a file");
-  EXPECT_EQ(message(""), "an empty text names no file");
+  EXPECT_EQ(message(""), "the name of a file is empty");
   EXPECT_EQ(message(std::string("a\0b", 3)), "'a' has a zero byte in it");
 }
 
@@ -292,7 +292,7 @@ TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
   std::error_code refused;  // some file systems do not support this size
   fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
   if (!refused) {
-    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than there is memory");
+    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than fits in memory");
   }
 }
 
@@ -308,16 +308,16 @@ TEST(FileStorage, DecodesUrlsAndNoPaths) {
   EXPECT_EQ(text(bytes), "two");
   EXPECT_EQ(names(storage, "file://" + folder.path().string() + "/my%20photos"), std::vector<std::string>{"1.jpg"});
   EXPECT_EQ(storage.stat("file://" + folder.path().string() + "/my%2520photos/1.jpg").name, "1.jpg");
-  EXPECT_EQ(error_of([&] { storage.look("file:///100% wool"); }).kind(), ErrorKind::usage);
+  EXPECT_EQ(error_of([&] { storage.kind("file:///100% wool"); }).kind(), ErrorKind::usage);
 }
 
 TEST(FileStorage, SaysThatALinkLeadsNowhereWhereItIsAPathOrAFolderInIt) {
   const TestFolder folder;
   fs::create_symlink("../gone", folder / "val");
   FileStorage storage;
-  const std::string said = fmt::format("'{}' is a link to '../gone', which leads nowhere", folder / "val");
-  EXPECT_EQ(error_of([&] { storage.look(folder / "val"); }).message(), said);
-  EXPECT_EQ(error_of([&] { storage.look(folder / "val/cat"); }).message(), said);
+  const std::string said = fmt::format("'{}' is a link to '../gone', which does not exist", folder / "val");
+  EXPECT_EQ(error_of([&] { storage.kind(folder / "val"); }).message(), said);
+  EXPECT_EQ(error_of([&] { storage.kind(folder / "val/cat"); }).message(), said);
   EXPECT_EQ(error_of([&] { names(storage, folder / "val"); }).message(), said);
 }
 

@@ -30,10 +30,11 @@ std::string judged(int status) {
   if (status == 200 || status == 206 || status == 416) return {};
   const std::string text = fmt::format("HTTP {}", status);
   if (web::is_passing(status)) return text;
-  if (status == 404 || status == 410) throw Refusal{ErrorKind::data, text + " (there is no such file)"};
-  if (status == 401) throw Refusal{ErrorKind::data, text + " (the server wants a name and a password: put them into ~/.netrc)"};
+  if (status == 404 || status == 410) throw Refusal{ErrorKind::data, text + " (no such file)"};
+  if (status == 401)
+    throw Refusal{ErrorKind::data, text + " (the server requires a name and a password: put them into ~/.netrc)"};
   if (status == 403) throw Refusal{ErrorKind::data, text + " (the server does not allow it)"};
-  if (status == 407) throw Refusal{ErrorKind::data, text + " (the proxy wants a name and a password)"};
+  if (status == 407) throw Refusal{ErrorKind::data, text + " (the proxy requires a name and a password)"};
   throw Refusal{ErrorKind::storage, text};
 }
 
@@ -72,10 +73,10 @@ web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
     const std::string next = resolved(at, location);
     if (next.empty()) {
       throw Refusal{ErrorKind::storage,
-                    fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status, shown(location))};
+                    fmt::format("HTTP {} redirects to '{}', which is not an http or https URL", status, shown(location))};
     }
     if (at.starts_with("https:") && !next.starts_with("https:")) {
-      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads from https to '{}'", status, next)};
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} redirects from https to '{}'", status, next)};
     }
     at = next;
   }

@@ -54,7 +54,7 @@ class Client {
   struct Attempt {
     web::HttpReply reply;
     std::string cause;                        // the reason for another attempt; empty if none is needed
-    ErrorKind kind = ErrorKind::unreachable;  // the error's kind if there is no other
+    ErrorKind kind = ErrorKind::unreachable;  // the error's kind by default
   };
   Attempt try_once(const std::string& url, Task& task, web::Milliseconds left);
   web::HttpReply follow(web::HttpRequest request, std::string& at);

@@ -18,7 +18,7 @@ Client& HttpStorage::client() {
   return *client_;
 }
 
-Storage::Kind HttpStorage::look(const std::string& url) {
+Storage::Kind HttpStorage::kind(const std::string& url) {
   return last_part(sendable(url)).empty() ? Kind::folder : Kind::unknown;
 }
 

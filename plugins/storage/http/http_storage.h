@@ -33,7 +33,7 @@ class HttpStorage final : public Storage {
   explicit HttpStorage(web::Environment environment = web::process_environment);
   ~HttpStorage() override;
 
-  Kind look(const std::string& url) override;  // sends no request
+  Kind kind(const std::string& url) override;  // sends no request
   // Throws ErrorKind::usage: web servers cannot list folders.
   void list(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;

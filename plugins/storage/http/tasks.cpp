@@ -49,12 +49,12 @@ web::Room Look::place(const web::HttpHead& head) {
   version_ = etag.empty() ? head.header("last-modified") : etag;
   if (head.status == 206) {
     const web::ContentRange range = range_of(head);
-    if (!range.inside || range.first != 0 || range.last != 0) again("asked for the first byte, the reply holds others");
+    if (!range.inside || range.first != 0 || range.last != 0) again("the first byte was requested, the reply has others");
     bytes_ = range.total;
     return std::span<std::uint8_t>(first_);
   }
   const auto length = length_of(head);
-  if (!length) never("the server does not say how large it is");
+  if (!length) never("the server does not report its size");
   bytes_ = *length;
   web::Room room = std::span<std::uint8_t>();
   room.cut = true;
@@ -90,7 +90,7 @@ void Download::begin_again() {
 
 void Download::require(std::uint64_t total) const {
   if (!size_ || total >= offset_ + *size_) return;
-  never(fmt::format("it has {} bytes, and its bytes up to {} are asked for", total, offset_ + *size_));
+  never(fmt::format("it has {} bytes, and its bytes up to {} were requested", total, offset_ + *size_));
 }
 
 web::Room Download::room_for(std::uint64_t size) {
@@ -130,7 +130,7 @@ web::Room Download::part(const web::HttpHead& head) {
   require(range.total);
   const std::uint64_t first = offset_ + done_, end = size_ ? offset_ + *size_ : range.total;
   if (!range.inside || range.first != first || range.last + 1 != end) {
-    again(fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", first, end - 1,
+    again(fmt::format("bytes {} to {} were requested, the reply's Content-Range is '{}'", first, end - 1,
                       shown(head.header("content-range"))));
   }
   if (const auto length = length_of(head); length && *length != end - first) {

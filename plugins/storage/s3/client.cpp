@@ -22,7 +22,7 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
   const auto bytes = parse_number(length);
   if (!length.empty() && !bytes) refuse(fmt::format("the reply's Content-Length is '{}'", shown(length)));
   if (head.status == 200) {  // the whole object, a valid reply
-    if (offset != 0 || !bytes || *bytes > size) refuse("the server does not answer ranges");
+    if (offset != 0 || !bytes || *bytes > size) refuse("the server does not support ranges");
     part.total = *bytes;
     part.bytes = static_cast<std::size_t>(*bytes);
     return part;
@@ -32,8 +32,8 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
   if (!range || !range->inside) refuse(fmt::format("the reply's Content-Range is '{}'", shown(header)));
   const std::uint64_t last = std::min<std::uint64_t>(offset + size, range->total) - 1;
   if (range->first != offset || range->last != last) {
-    refuse(
-        fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", offset, offset + size - 1, shown(header)));
+    refuse(fmt::format("bytes {} to {} were requested, the reply's Content-Range is '{}'", offset, offset + size - 1,
+                       shown(header)));
   }
   part.total = checked_size(range->total);
   part.bytes = static_cast<std::size_t>(last - offset + 1);

@@ -49,7 +49,7 @@ class Reply {
 
  private:
   [[noreturn]] static void wrong(std::string_view what, std::ptrdiff_t at, std::size_t size) {
-    fail(ErrorKind::storage, "the reply is no XML: {} at byte {} of {}", what, at, size);
+    fail(ErrorKind::storage, "the reply is not XML: {} at byte {} of {}", what, at, size);
   }
 
   pugi::xml_document document_;
@@ -62,7 +62,7 @@ std::string read_key(const pugi::xml_node& element, const char* kind, bool encod
   const pugi::xml_node key = child(element, kind);
   if (!key) inconsistent("an object without a key");
   std::optional<std::string> name = encoded ? percent_decode(text_in(key), true) : text_in(key);
-  if (!name || name->empty()) inconsistent("a key that is not URL-encoded as asked");
+  if (!name || name->empty()) inconsistent("a key that is not URL-encoded as requested");
   return *std::move(name);
 }
 
@@ -92,13 +92,13 @@ ListPage parse_list_page(std::string_view xml) {
     if (local_name(element) == "CommonPrefixes") page.folders.push_back(read_key(element, "Prefix", encoding == "url"));
   }
   if (child(root, "KeyCount") && parse_number(text_of(root, "KeyCount")) != page.objects.size() + page.folders.size()) {
-    inconsistent("it holds another number of keys than it says");
+    inconsistent("its number of keys is wrong");
   }
   const std::string truncated = text_of(root, "IsTruncated");
-  if (truncated != "true" && truncated != "false") inconsistent("it does not say whether more follows");
+  if (truncated != "true" && truncated != "false") inconsistent("it does not state whether more follows");
   if (truncated == "true") {
     page.next = text_of(root, "NextContinuationToken");
-    if (page.next.empty()) inconsistent("more follows, and there is no token to go on with");
+    if (page.next.empty()) inconsistent("more follows, but the token to continue is missing");
   }
   return page;
 }

@@ -55,7 +55,7 @@ TEST(Replies, AreRefusedUnlessTheyAreOneDocumentWithoutAType) {
         std::string("<a b></a>"), std::string("<!DOCTYPE a><a/>"), std::string("<a><!DOCTYPE a></a>"),
         std::string("<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;'>]><a>&c;</a>"), std::string("<a><!-- </a>"),
         std::string("<a b='1></a>"), open}) {
-    EXPECT_NE(complaint(text).find("the reply is no XML: "), std::string::npos) << text.substr(0, 40);
+    EXPECT_NE(complaint(text).find("the reply is not XML: "), std::string::npos) << text.substr(0, 40);
   }
   EXPECT_NE(complaint(deep).find("the reply to a listing is a 'a'"), std::string::npos);  // without a growing stack
 }
@@ -81,8 +81,8 @@ TEST(ListPage, IsRefusedWhenSomethingIsMissing) {
   EXPECT_NE(complaint(without(kPage, "<Key>a/c</Key>")).find("without a key"), std::string::npos);
   EXPECT_NE(complaint(without(kPage, "%C3%BC", "%C")).find("not URL-encoded"), std::string::npos);
   EXPECT_NE(complaint(without(kPage, "<IsTruncated>true</IsTruncated>")).find("whether more follows"), std::string::npos);
-  EXPECT_NE(complaint(without(kPage, "1/x&amp;=")).find("no token"), std::string::npos);
-  EXPECT_NE(complaint(without(kPage, "<KeyCount>2", "<KeyCount>3")).find("another number of keys"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "1/x&amp;=")).find("the token to continue is missing"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "<KeyCount>2", "<KeyCount>3")).find("number of keys is wrong"), std::string::npos);
   EXPECT_NE(complaint("<html></html>").find("'html' instead of"), std::string::npos);
 }
 

@@ -17,7 +17,7 @@ namespace millrace::s3 {
 namespace {
 
 [[noreturn]] void ends_before(const std::string& url, std::uint64_t total, std::uint64_t end) {
-  fail(ErrorKind::storage, "cannot read '{}': it has {} bytes, and its bytes up to {} are asked for", url, total, end);
+  fail(ErrorKind::storage, "cannot read '{}': it has {} bytes, and its bytes up to {} were requested", url, total, end);
 }
 
 // Several requests can be matched to one version only by the ETag.
@@ -167,7 +167,7 @@ S3::Open& S3::opened(const std::string& url) {
   return *open_;
 }
 
-Storage::Kind S3::look(const std::string& url) {
+Storage::Kind S3::kind(const std::string& url) {
   const std::string key = parse_object_url(url).key;
   opened(url);
   return key.empty() || key.ends_with('/') ? Kind::folder : Kind::unknown;
@@ -203,7 +203,7 @@ void S3::walk(const std::string& url, bool one_level, const std::function<void(O
     token = std::move(page.next);
   } while (!token.empty());
   marks.end();
-  if (last.empty()) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
+  if (last.empty()) fail(ErrorKind::data, "cannot list '{}': it contains no objects", url);
 }
 
 void S3::list(const std::string& url, const std::function<void(Object)>& found) { walk(url, false, found); }

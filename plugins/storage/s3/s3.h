@@ -45,7 +45,7 @@ class S3 : public Storage, public ListsNames {
   ~S3() override;
 
   // Requires the credentials, so that missing ones are detected early; sends no request.
-  Kind look(const std::string& url) override;
+  Kind kind(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
   void list_names(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;

@@ -48,7 +48,7 @@ ObjectUrl parse_object_url(const std::string& url) {
   const std::string_view bucket = rest.substr(0, slash);
   const bool plain = std::all_of(bucket.begin(), bucket.end(), [](char c) { return is_unreserved(c) && c != '~'; });
   if (bucket.empty() || !plain || bucket.front() == '.' || bucket.front() == '-') {
-    fail(ErrorKind::usage, "'{}': '{}' is no name of a bucket: expected s3://bucket/name", url, bucket);
+    fail(ErrorKind::usage, "'{}': '{}' is not a bucket name: expected s3://bucket/name", url, bucket);
   }
   return {std::string(bucket), slash == rest.npos ? std::string() : std::string(rest.substr(slash + 1))};
 }

@@ -40,11 +40,11 @@ std::string forbidden_hint(const HttpReply& reply, const ServerError& error, con
   if (error.code == "SignatureDoesNotMatch") {
     return fmt::format("the server computes another signature for the key id '{}': is the secret key right?", asked.key_id);
   }
-  if (error.code == "InvalidAccessKeyId") return fmt::format("the server does not know the key id '{}'", asked.key_id);
+  if (error.code == "InvalidAccessKeyId") return fmt::format("the key id '{}' is unknown to the server", asked.key_id);
   if (error.code == "RequestTimeTooSkewed") {
-    return fmt::format("this machine's clock is wrong; the server's says {}", shown(reply.head.header("date")));
+    return fmt::format("this machine's clock is wrong; the server's time is {}", shown(reply.head.header("date")));
   }
-  if (error.code == "InvalidObjectState") return "it lies in an archive, from where it has to be restored first";
+  if (error.code == "InvalidObjectState") return "it is archived, and must be restored first";
   if (asked.writes) return fmt::format("the key id '{}' may not write there", asked.key_id);
   return fmt::format("the key id '{}' may not read it, or it does not exist and the key may not list the bucket", asked.key_id);
 }
@@ -72,24 +72,23 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
   if (redirected || status == 400 || status == 403) {
     const std::string region = other_region(reply, error, asked);
     if (!region.empty()) {
-      return never(ErrorKind::data,
-                   fmt::format("{} (the bucket '{}' lies in the region '{}' and was looked for in '{}': set AWS_REGION={})", text,
-                               asked.bucket, region, asked.region, region));
+      return never(ErrorKind::data, fmt::format("{} (the bucket '{}' is in the region '{}', but '{}' is set: set AWS_REGION={})",
+                                                text, asked.bucket, region, asked.region, region));
     }
   }
   if (redirected) {
     const std::string where = error.endpoint.empty() ? shown(reply.head.header("location")) : error.endpoint;
-    return never(ErrorKind::data, fmt::format("{} ({} sends elsewhere{}: is AWS_REGION or AWS_ENDPOINT_URL right?)", text,
-                                              asked.host, where.empty() ? "" : ", to " + where));
+    return never(ErrorKind::data, fmt::format("{} ({} redirects{}: is AWS_REGION or AWS_ENDPOINT_URL right?)", text, asked.host,
+                                              where.empty() ? "" : ", to " + where));
   }
   if (status == 401 || status == 403) {
     return never(refuses_all(error.code) ? ErrorKind::storage : ErrorKind::data,
                  text + " (" + forbidden_hint(reply, error, asked) + ")");
   }
   if (status == 404 || status == 410) {
-    const char* what = error.code == "NoSuchBucket"   ? "there is no such bucket"
-                       : error.code == "NoSuchUpload" ? "there is no such upload"
-                                                      : "there is no such object";
+    const char* what = error.code == "NoSuchBucket"   ? "no such bucket"
+                       : error.code == "NoSuchUpload" ? "no such upload"
+                                                      : "no such object";
     return never(ErrorKind::data, fmt::format("{} ({} at {})", text, what, asked.host));
   }
   if (status == 412) return never(ErrorKind::storage, text + " (the object was replaced while it was being read)");

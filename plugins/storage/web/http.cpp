@@ -290,13 +290,13 @@ class Http::Transfer {
   // Checks progress once every `stall`. (curl's own low-speed limit uses an average over only five seconds.)
   bool is_stalled(std::int64_t moved) {
     const auto now = std::chrono::steady_clock::now();
-    const auto time = std::chrono::duration_cast<Milliseconds>(now - looked_);
+    const auto time = std::chrono::duration_cast<Milliseconds>(now - checked_);
     if (time < request_.stall) return false;
     if (moved - seen_ < kSlowest * time.count()) {
       give_up(fmt::format("stalled: less than 1 kB/s for {:.1f} s", static_cast<double>(time.count()) / 1000));
       return true;
     }
-    looked_ = now;
+    checked_ = now;
     seen_ = moved;
     return false;
   }
@@ -324,9 +324,9 @@ class Http::Transfer {
   std::unique_ptr<curl_slist, FreeList> headers_;
   Room room_ = std::span<std::uint8_t>();
   std::size_t received_ = 0, head_size_ = 0;
-  std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point checked_ = std::chrono::steady_clock::now();
   std::int64_t seen_ = 0;
-  std::chrono::steady_clock::time_point paced_ = looked_;
+  std::chrono::steady_clock::time_point paced_ = checked_;
   std::int64_t brought_ = 0;  // amount moved at that time
   bool started_ = false, placed_ = false, is_cut_ = false;
   std::exception_ptr refusal_;

@@ -27,7 +27,7 @@ TEST(SizesThatServersSay, AreRefusedByNameBeforeMemoryIsReserved) {
   const std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   for (const std::uint64_t bytes : {kLargestRead + 1, std::uint64_t{1'000'000'000'000'000}, most - 63, most}) {
     const std::string expected =
-        "the server says that it has " + std::to_string(bytes) + " bytes; a file of more than 68719476736 is not read as a whole";
+        "the server reports " + std::to_string(bytes) + " bytes; a file of more than 68719476736 is not read as a whole";
     EXPECT_EQ(refusal_of(bytes), expected);
   }
   EXPECT_EQ(checked_size(kLargestFile), kLargestFile);

@@ -1,7 +1,7 @@
 // Runs each of our kernels on the device and on the host, for compute-sanitizer: this process has neither cuDNN nor cuBLAS, and
 // plain loops replace them.
 //
-// Small networks of all layers, losses and optimizers train on the simulated machine (plugins/backends/cuda/simulation), which
+// Small networks of all layers, losses and optimizers train on the simulated machine (tests/gpu/simulation), which
 // computes on the host. When it runs a kernel on new sizes, the same element also runs over a copy of its memory on the device,
 // and both must give equal results. Each range that an element names becomes an allocation that ends where the range does, so
 // that memcheck detects an access to the byte after it.
@@ -22,6 +22,7 @@
 #include <set>
 
 #include "base/library_folder.h"
+#include "device_fixture.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
 #include "runtime/backend.h"
@@ -38,30 +39,6 @@
 
 namespace millrace::cuda {
 namespace {
-
-bool acts() {
-  const char* const backend = std::getenv("MILLRACE_GPU_TEST_BACKEND");
-  return backend != nullptr && std::string_view(backend) == "simulated";
-}
-
-void check(int status, const char* call) {
-  if (status != cudaSuccess) fail(ErrorKind::device, "{}: {}", call, cudaGetErrorString(static_cast<cudaError_t>(status)));
-}
-
-std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  if (acts()) return std::make_shared<std::byte[]>(bytes);
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, bytes), "cudaMalloc");
-  return {static_cast<std::byte*>(memory), [](std::byte* old) { cudaFree(old); }};
-}
-
-void transfer(void* to, const void* from, std::size_t bytes) {
-  if (acts()) {
-    std::memcpy(to, from, bytes);
-  } else {
-    check(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
-  }
-}
 
 // ---- One element on both sides ----
 
@@ -118,13 +95,11 @@ std::vector<std::byte> redirected(const void* element, std::size_t bytes, const 
 }
 
 void run_copy(const Kernel& kernel, const void* element) {
-  if (acts()) {
+  if (is_simulated()) {
     for (std::int64_t unit = kernel.units(element); unit > 0; --unit) kernel.run_on_host(element, unit - 1, unit);
     return;
   }
-  if (kernel.on_device == nullptr) fail(ErrorKind::device, "there is no device code");
-  check(kernel.on_device(element, nullptr, 1), "launch");  // few blocks, so that each loops
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  launch(kernel, element, 1);  // few blocks, so that each loops
 }
 
 // Allowed difference relative to the largest number: functions such as exp() differ from the host's, and products may be fused
@@ -251,15 +226,9 @@ class WatchedMachine final : public SimulatedMachine {
 
 // ---- Training on it ----
 
-class GpuKernels : public testing::Test {
+class GpuKernels : public OnDevice {
  protected:
-  void SetUp() override {
-    int devices = 0;
-    if (!acts() && (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)) {
-      GTEST_SKIP() << "no device: " << cudaGetErrorString(cudaGetLastError());
-    }
-    Compared::forget();
-  }
+  GpuKernels() { Compared::forget(); }
 
   const Registry& registry() {
     static const Registry all = [] {
@@ -357,6 +326,7 @@ class GpuKernels : public testing::Test {
     }
     for (const std::string& compared : Compared::names()) names.erase(compared);
     names.erase("finish sums");                                // part of the sums that it finishes, never submitted alone
+    names.erase("finish moments");                             // likewise, unless last_block is disabled: shortcuts_test.cpp
     if (precision == Precision::fp32) names.erase("convert");  // from and to bf16
     return names;
   }

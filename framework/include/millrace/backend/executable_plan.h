@@ -220,7 +220,7 @@ class ExecutablePlan {
   void keep_gradient() {
     const TensorId gradient = planner_.value(*by_).gradient;
     if (gradient == kNoTensor) {
-      fail(ErrorKind::usage, "{}: the network's result does not depend on its output, so there is no gradient by it",
+      fail(ErrorKind::usage, "{}: the network's result does not depend on its output, so it has no gradient",
            place_of(network_.layers[static_cast<std::size_t>(by_->layer)]));
     }
     planner_.use_at(gradient, last_time());

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "millrace/loss.h"
@@ -57,5 +60,21 @@ class LossPlan {
   std::vector<PassCall> calls_;
   std::vector<float> constants_;
 };
+
+// The plans of a network's losses, each made when it is first used. Threading: one thread at a time.
+class LossPlans {
+ public:
+  explicit LossPlans(const Network& network) : network_(network) {}  // `network` outlives them
+
+  const LossPlan& of(const LossAt& loss);
+  std::size_t workspace(std::span<const LossAt> losses, std::int64_t samples);  // for any of these
+
+ private:
+  const Network& network_;
+  std::map<std::pair<std::shared_ptr<const Loss>, LayerPort>, LossPlan> plans_;
+};
+
+// LossTensors::target in memory without gaps: (samples, pixels, channels) float32. `classes`: one per place.
+TensorView target_view(const float* data, std::int64_t pixels, std::int64_t channels, bool classes = false);
 
 }  // namespace millrace

@@ -39,7 +39,8 @@ struct LossMaker {
     auto description = std::make_shared<LossDescription<Params>>();
     L::describe(*description);
     LossInfo& info = *description->info_;
-    info.figures.insert(info.figures.begin(), {.name = "loss", .text = "what is minimised, by weight", .finish = loss_of});
+    info.figures.insert(info.figures.begin(),
+                        {.name = "loss", .text = "the minimised value, averaged by weight", .finish = loss_of});
     info.sum_places = &group_kernel<SumPlaces>;
     info.join_sums = &group_kernel<JoinSums>;
     info.count_pairs = &group_kernel<CountPairs>;

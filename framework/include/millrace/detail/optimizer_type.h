@@ -225,7 +225,7 @@ struct OptimizerMaker {
     auto d = std::make_shared<OptimizerDescription<Params>>();
     R::describe(*d);
     if (d->states_.size() != detail::KernelOf<R>::kStates) {
-      fail(ErrorKind::usage, "optimizer '{}' describes {} states, and its kernel has {}", d->name_, d->states_.size(),
+      fail(ErrorKind::usage, "optimizer '{}' describes {} states, but its kernel has {}", d->name_, d->states_.size(),
            detail::KernelOf<R>::kStates);
     }
     if ((d->scope_ == OptimizerScope::matrix) != MatrixKernel<detail::KernelOf<R>>) {

@@ -107,9 +107,9 @@ constexpr void check_field() {
       "a struct is a table: give it `static void describe(millrace::ParamSet<T>&)`, or declare it with add_table(), and "
       "a std::vector of it with add_list()");
   static_assert(Inside<T>::kIsField || std::is_enum_v<Element> || kIsStruct,
-                "the type of this field is none that a parameter may have: bool, int, std::uint32_t, std::int64_t, "
-                "std::uint64_t, float, double, std::string, a std::vector or std::array of those, millrace::Range, Size, "
-                "Value, an enum, a struct, or a std::optional; see millrace/params.h");
+                "a parameter cannot have the type of this field; the types are bool, int, std::uint32_t, std::int64_t, "
+                "std::uint64_t, float, double, std::string, a std::vector or std::array of those, millrace::Range, Size, Value, "
+                "an enum, a struct, or a std::optional; see millrace/params.h");
 }
 
 // Argument of add() for an enum: its names.

@@ -1,7 +1,7 @@
 // The descriptor that MILLRACE_PLUGIN and MILLRACE_PART (plugin.h) define, and that the framework reads before it calls anything
 // in a library. Included by plugin.h.
 //
-// A plugin exports one symbol, a versioned descriptor; the framework compares its ABI number and toolchain tag first.
+// A plugin exports one symbol, a versioned descriptor; the framework compares its ABI version and toolchain tag first.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,11 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 26;
+// The version of the plugins' interface. The major part changes when compiled plugins would no longer work; the minor part, which
+// then begins at 0, changes with additions. A plugin's major part must be the program's, and its minor part not a later one.
+// tests/abi compares the interface with a stored baseline.
+inline constexpr std::uint32_t kAbiVersion = 26, kAbiMinor = 0;
+inline constexpr std::uint32_t kAbi = kAbiMinor << 16 | kAbiVersion;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -21,7 +25,7 @@ inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 struct PluginDescriptor {  // the exported symbol `millrace_plugin`; new fields may only be appended
   std::uint32_t magic;
-  std::uint32_t abi;
+  std::uint32_t abi;  // kAbi of its headers
   const char* toolchain;
   const char* name;
   const char* version;
@@ -29,11 +33,11 @@ struct PluginDescriptor {  // the exported symbol `millrace_plugin`; new fields 
   void (*register_types)(Registry& registry);
 };
 
-#define MILLRACE_PLUGIN(name, version, text)                                                                             \
-  static void millrace_register_types(millrace::Registry& registry);                                                     \
-  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;                    \
-  const millrace::PluginDescriptor millrace_plugin = {                                                                   \
-      millrace::kPluginMagic, millrace::kAbiVersion, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
+#define MILLRACE_PLUGIN(name, version, text)                                                                      \
+  static void millrace_register_types(millrace::Registry& registry);                                              \
+  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;             \
+  const millrace::PluginDescriptor millrace_plugin = {                                                            \
+      millrace::kPluginMagic, millrace::kAbi, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
   static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
 
 struct __attribute__((visibility("hidden"))) PluginPart {

@@ -96,9 +96,9 @@ struct StageTypeAccess {
   static constexpr void check_class() {
     constexpr StageType::Role kRole = role_of<T>();
     static_assert(!std::is_abstract_v<T>, "the stage lacks a function that its base class declares as `= 0`");
-    static_assert(std::is_abstract_v<T> || kRole != StageType::Role::source || kTakes<T, StageSite>,
-                  "a source is made before anything is known of its data: its constructor takes "
-                  "(const Params&, const millrace::StageSite&)");
+    static_assert(
+        std::is_abstract_v<T> || kRole != StageType::Role::source || kTakes<T, StageSite>,
+        "a source is made before its data are known: its constructor takes (const Params&, const millrace::StageSite&)");
     constexpr bool kInFront = kRole == StageType::Role::sample_transform || kRole == StageType::Role::batcher;
     static_assert(std::is_abstract_v<T> || !kInFront || kTakes<T, DataContext>,
                   "replicas and steps are known after `batch` alone: the constructor of a SampleTransform or a Batcher takes "
@@ -133,7 +133,7 @@ struct StageTypeAccess {
     };
     if constexpr (kRequests || requires { &T::request; }) {
       static_assert(kRequests,
-                    "request() is asked before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
+                    "request() is called before the network is compiled: it takes (const Params&, const millrace::StageSite&, "
                     "millrace::CompileRequest&), or DataContext instead of StageSite");
       type.request = [description](const Value& table, const DataContext& context, CompileRequest& request) {
         Diagnostics errors;

@@ -52,7 +52,7 @@ class StepHooks {
 
   // True if steps with gradients that are not finite update nothing after this stage: it then sets GradientBucket::scale to 0,
   // and reports the value that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
-  virtual bool leaves_out_updates() const { return false; }
+  virtual bool skips_nonfinite_steps() const { return false; }
 
   // Names of the metrics that a sink reports for each pass (RunServices::figure): run.best, [stop] and [plateau] may name them.
   virtual std::vector<std::string> reported_figures() const { return {}; }

@@ -273,17 +273,18 @@ struct DirectionElement {
   std::vector<MemoryUse> uses() const;
 };
 
-// Sums the squares of one chunk of values and of their counterparts from `beside`, in double, in an order that depends on the
-// segments alone. beside.pack(i, segment, values of pack i) -> UpdatePack<float>.
-template <class Beside, class Group>
-MILLRACE_KERNEL void sum_squares(const UpdateArguments& at, const Beside& beside, const Group& group, std::int64_t chunk) {
+// Sums the squares of one chunk of values and of their counterparts, in double, in an order that depends on the
+// segments alone. counterparts.pack(i, segment, values of pack i) -> UpdatePack<float>.
+template <class Counterparts, class Group>
+MILLRACE_KERNEL void sum_squares(const UpdateArguments& at, const Counterparts& counterparts, const Group& group,
+                                 std::int64_t chunk) {
   const std::int32_t segment = segment_of(at, &UpdateSegment::first_chunk, chunk);
   const UpdateSegment& own = at.segments[segment];
   const std::int64_t first = own.begin + (chunk - own.first_chunk) * kNormChunk, end = segment_end(at, segment);
   const std::int64_t last = end - first < kNormChunk ? end : first + kNormChunk;
   double value[kUpdatePack] = {}, other[kUpdatePack] = {};
   for (std::int64_t i = first + group.lane(); i < last; i += group.size()) {
-    const UpdatePack<float> v = pack_at(at.value, i), g = beside.pack(i, segment, v);
+    const UpdatePack<float> v = pack_at(at.value, i), g = counterparts.pack(i, segment, v);
     MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
       value[k] += static_cast<double>(v.values[k]) * static_cast<double>(v.values[k]);
       other[k] += static_cast<double>(g.values[k]) * static_cast<double>(g.values[k]);

@@ -23,16 +23,14 @@ class ChangeWatch {
   // Call at each read. `is_same()`: whether the part in memory is still right; called if the file has another version, which may
   // hold the same bytes. Throws Error(data) if it is not.
   template <class IsSame>
-  void look(Storage& storage, const std::string& url, const IsSame& is_same) {
+  void check(Storage& storage, const std::string& url, const IsSame& is_same) {
     if (++reads_ % every_ != 0) return;
     Storage::Object now = storage.stat(url);
     const std::lock_guard lock(mutex_);
     if (now.bytes == listed_.bytes && now.version == listed_.version) return;
     if (now.bytes != listed_.bytes || !is_same()) {
       fail(ErrorKind::data,
-           "'{}' has changed since it was listed, and its labels may be others: run again with the files as they "
-           "are now",
-           url);
+           "'{}' has changed since it was listed, so its labels may have changed too: run again with the current files", url);
     }
     listed_ = std::move(now);
   }

@@ -26,7 +26,7 @@ std::string remedy_for(std::string_view name);
 
 // Whether two different texts look equal: they differ in case, or in the encoding of accents (NFC and NFD).
 bool looks_equal(std::string_view a, std::string_view b);
-// Writes each byte that is not ASCII as \xNN, so that texts that look equal can be told apart.
+// Writes each byte that is not ASCII as \xNN, so that texts that look equal can be distinguished.
 std::string escaped_text(std::string_view text);
 
 }  // namespace millrace

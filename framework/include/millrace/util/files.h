@@ -45,8 +45,8 @@ bool seems_to_be_an_image(std::string_view name);
 
 // Collects the files that a source skips, with reasons: one line for RunServices::warn() after it has listed its samples.
 //
-//   left_out.add({"link that leads nowhere", "links that lead nowhere"}, "cat/1.jpg");
-//   left_out.text("data")   "left out of 'data': 2 links that lead nowhere, such as 'cat/1.jpg'; 1 empty file, 'cow/7.jpg'"
+//   left_out.add({"broken link", "broken links"}, "cat/1.jpg");
+//   left_out.text("data")   "left out of 'data': 2 broken links, such as 'cat/1.jpg'; 1 empty file, 'cow/7.jpg'"
 class LeftOut {
  public:
   struct Reason {

@@ -13,7 +13,7 @@ namespace millrace {
 // Not thread-safe.
 //
 //   void write(const Predictions& share) {
-//     finite_.look(share);
+//     finite_.add(share);
 //     ...
 //     if (share.last) finite_.end_pass(context_);
 //   }
@@ -22,8 +22,8 @@ class FiniteCount {
   // Whether each output of a sample is neither NaN nor +inf. -inf is a probability of 0, and may be intended.
   static bool is_finite(std::span<const float> outputs);
 
-  void look(const Predictions& share) { look(share, share.result()); }
-  void look(const Predictions& share, const Predictions::Values& outputs);  // of the layer that is written
+  void add(const Predictions& share) { add(share, share.result()); }
+  void add(const Predictions& share, const Predictions::Values& outputs);  // of the layer that is written
   // Warns once about the non-finite predictions, and resets the count. A run that only predicts then ends with exit code 1.
   void end_pass(const StageSite& site);
 

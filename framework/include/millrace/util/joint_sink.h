@@ -90,8 +90,9 @@ class JointSink {
     if (!is_first()) return {};
     const bool is_absolute = std::filesystem::path(local_path(key, folder)).is_absolute();
     if (is_absolute || site.run == nullptr || !site.run->output_folder().empty()) return output_folder(site, key, folder, file);
-    site.run->warn(fmt::format("{}: it writes nothing, as the run has no folder: set run.folder, or give `{}` a path from '/'",
-                               site.place(), key));
+    site.run->warn(fmt::format(
+        "{}: it writes nothing, since the run has no folder: set run.folder, or give `{}` a path that begins with '/'",
+        site.place(), key));
     return {};
   }
 

@@ -62,7 +62,7 @@ class LineFile {
   void write_waiting();
   bool cut_torn_line();
   void follow_path();
-  void tell(bool& told, const std::string& what);
+  void warn_once(bool& warned, const std::string& what);
   std::string missing() const;
 
   const std::string path_;
@@ -70,10 +70,10 @@ class LineFile {
   int file_ = -1;
   std::string waiting_;      // whole lines
   std::int64_t whole_ = -1;  // size of the file's whole lines in bytes, if half a line could not be cut off; else -1
-  bool is_synced_ = true, folder_is_synced_ = false, told_of_moving_ = false;
+  bool is_synced_ = true, folder_is_synced_ = false, warned_of_moving_ = false;
   std::size_t lost_ = 0;  // lines
   int cause_ = 0;         // errno of the last failed call
-  bool told_of_writing_ = false, told_of_loss_ = false, told_of_syncing_ = false, told_of_missing_ = false;
+  bool warned_of_writing_ = false, warned_of_loss_ = false, warned_of_syncing_ = false, warned_of_missing_ = false;
 };
 
 }  // namespace millrace

@@ -53,7 +53,7 @@ class OutputFile {
 //   files.add("classes.csv", classes);
 //   files.commit();
 //
-// During training (StageSite::is_beside_training) nothing is thrown: after all files were tried, failures are warned about, and
+// During training (StageSite::is_during_training) nothing is thrown: after all files were tried, failures are warned about, and
 // the old files stay. `site` outlives this object.
 class OutputFiles {
  public:

@@ -25,7 +25,7 @@ inline constexpr std::string_view kPrometheusType = "text/plain; version=0.0.4; 
 std::string prometheus_text(const RunStart& run, bool running, const TickEvent& tick, const TelemetryEvent& telemetry,
                             std::span<const PassEvent> passes = {});
 
-// Progress after the last step of an epoch, for which there is no tick. `before`: the newest tick; empty if none.
+// Progress after the last step of an epoch, which has no tick. `before`: the newest tick; empty if none.
 TickEvent tick_after(const RunStart& run, const EpochEvent& epoch, TickEvent before);
 
 }  // namespace millrace

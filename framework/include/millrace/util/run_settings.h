@@ -14,7 +14,7 @@ struct RunSetting {
 };
 
 // Every key of the file as run, including base files and --set, in the order of its copy in the run's folder. Passwords in URLs
-// are hidden, and ${env.NAME} stays unexpanded. Empty if there is no such copy.
+// are hidden, and ${env.NAME} stays unexpanded. Empty without such a copy.
 std::vector<RunSetting> run_settings(const RunStart& run);
 
 }  // namespace millrace

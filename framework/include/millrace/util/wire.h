@@ -41,9 +41,9 @@ class WireWriter {
 // Throws Error(peer) if the bytes end too soon: the processes have different versions.
 class WireReader {
  public:
-  explicit WireReader(std::span<const std::byte> bytes) : left_(bytes) {}
+  explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
-  bool is_done() const { return left_.empty(); }
+  bool is_done() const { return rest_.empty(); }
   template <class T>
   T get() {
     if constexpr (std::is_same_v<T, std::string>) {
@@ -66,12 +66,12 @@ class WireReader {
 
  private:
   std::span<const std::byte> take(std::size_t count) {
-    if (count > left_.size()) fail(ErrorKind::peer, "a message of another process is cut short: the processes differ in version");
-    const std::span<const std::byte> taken = left_.first(count);
-    left_ = left_.subspan(count);
+    if (count > rest_.size()) fail(ErrorKind::peer, "a message of another process is cut short: the processes differ in version");
+    const std::span<const std::byte> taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
     return taken;
   }
-  std::span<const std::byte> left_;
+  std::span<const std::byte> rest_;
 };
 
 }  // namespace millrace

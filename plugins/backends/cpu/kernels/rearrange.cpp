@@ -156,4 +156,30 @@ void from_plain(const void* from, const Map& to) {
   });
 }
 
+void read_map(const Map& from, float* to) {
+  for_each_sample(
+      from, [&](std::int64_t n) { for_each_place(from, n, [&](auto at, auto plain_at) { to[plain_at] = get(from, at); }); });
+}
+
+std::vector<float> values_of(const Map& map) {
+  std::vector<float> values(static_cast<std::size_t>(map.elements()));
+  read_map(map, values.data());
+  return values;
+}
+
+void add_view(const Map& from, float weight, bool mirrored, const Map& to) {
+  auto* const sums = static_cast<float*>(to.data);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t row = 0; row < from.n * from.height; ++row) {
+    const std::int64_t n = row / from.height, first = row % from.height * from.width;
+    for (std::int64_t x = 0; x < from.width; ++x) {
+      const std::int64_t seen = first + (mirrored ? from.width - 1 - x : x);
+      float* const sum = sums + n * to.stride_n + (first + x) * to.stride_pixel;
+      for (std::int64_t c = 0; c < from.channels; ++c) sum[c] += weight * get(from, offset(from, n, c, seen));
+    }
+  }
+}
+
+void zero(const Map& map) { std::memset(map.data, 0, static_cast<std::size_t>(map.n * map.stride_n) * size_of(map.type)); }
+
 }  // namespace millrace::cpu

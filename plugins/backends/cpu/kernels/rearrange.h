@@ -1,8 +1,9 @@
-// Rare or small passes, for any layout: copies between channels, layouts and types.
+// Rare or small passes, for any layout: copies between channels, layouts and types, and to plain (N, C, H, W) memory.
 // Threading: the caller's OpenMP team; results do not depend on it.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/map.h"
 
@@ -30,8 +31,16 @@ struct SideBySide {
 void to_side_by_side(const Map& from, const SideBySide& how, const Map& to);
 void from_side_by_side(const Map& from, const SideBySide& how, const Map& to);
 
-// Converts between a map and plain (N, C, H, W) memory of the same type, for flatten.
+// In the map's type, for flatten.
 void to_plain(const Map& from, void* to);
 void from_plain(const void* from, const Map& to);
+
+void read_map(const Map& from, float* to);
+std::vector<float> values_of(const Map& map);
+
+// to += weight * from; the rows of `from` are read in reverse if it is mirrored. `to` is float32 with channels last.
+void add_view(const Map& from, float weight, bool mirrored, const Map& to);
+
+void zero(const Map& map);
 
 }  // namespace millrace::cpu

@@ -36,7 +36,7 @@ class CudaMachine final : public Machine {
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;
-  Tried& tried() override { return gpu_->tried(); }
+  EngineChoices& choices() override { return gpu_->choices(); }
   double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
   void* native(const std::string& api) override;  // "cuda": a NativeCuda

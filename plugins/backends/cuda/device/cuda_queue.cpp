@@ -237,7 +237,7 @@ void CudaQueue::launch(Recording& recording) {
 void CudaQueue::check_recording() const {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream_->native(), &status), "cudaStreamIsCapturing");
-  if (status != cudaStreamCaptureStatusActive) fail(ErrorKind::device, "this call did what a stream capture forbids");
+  if (status != cudaStreamCaptureStatusActive) fail(ErrorKind::device, "this call is forbidden in a stream capture");
 }
 
 void CudaQueue::abandon_recording() noexcept {

@@ -157,7 +157,7 @@ std::string why_no_device(const DriverState& state) {
                        cuda_version_text(state.runtime_cuda), kLeastDriver);
   }
   if (state.status == cudaErrorNoDevice || (state.status == cudaSuccess && state.count == 0)) {
-    return fmt::format("the NVIDIA driver {} finds no device{}", state.driver,
+    return fmt::format("the NVIDIA driver {} reports no device{}", state.driver,
                        state.visible_is_set ? fmt::format(" (CUDA_VISIBLE_DEVICES is '{}')", state.visible) : "");
   }
   if (state.status != cudaSuccess) {
@@ -180,7 +180,7 @@ DeviceList::DeviceList() : nvml_(Nvml::open()) {
     cudaDeviceProp properties{};
     if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess) {
       cudaGetLastError();
-      why_not_ = fmt::format("device {} does not say what it is: {}", index, cudaGetErrorString(status));
+      why_not_ = fmt::format("cannot query device {}: {}", index, cudaGetErrorString(status));
     } else if (properties.major * 10 + properties.minor < kLeastCapability) {
       why_not_ = fmt::format("device {} ({}) has compute capability {}.{}; this program needs {}.{} or later", index,
                              properties.name, properties.major, properties.minor, kLeastCapability / 10, kLeastCapability % 10);

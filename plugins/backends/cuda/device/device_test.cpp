@@ -88,10 +88,10 @@ TEST(WhyNoDevice, NamesTheVariableThatHidesDevices) {
   DriverState state = working();
   state.status = cudaErrorNoDevice;
   state.count = 0;
-  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 finds no device");
+  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 reports no device");
   state.visible_is_set = true;
   state.visible = "7";
-  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 finds no device (CUDA_VISIBLE_DEVICES is '7')");
+  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 reports no device (CUDA_VISIBLE_DEVICES is '7')");
 }
 
 TEST(WhyNoDevice, PassesOnWhatElseCudaSays) {

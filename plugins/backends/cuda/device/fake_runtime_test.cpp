@@ -213,7 +213,7 @@ TEST_F(OnFakeRuntime, ACallThatSilentlyBreaksARecordingIsNamed) {
   queue_->run(Scale<float>{});
   fake::invalidate_next("launch add");
   EXPECT_TRUE(contains(message_of([&] { queue_->run(Add<float>{}); }),
-                       "while recording 'add': this call did what a stream capture forbids"));
+                       "while recording 'add': this call is forbidden in a stream capture"));
   EXPECT_TRUE(contains(message_of([&] { queue_->end_recording(); }), "end_recording() without begin_recording()"));
 }
 
@@ -297,13 +297,9 @@ TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
   machine_->release_host(memory);
 }
 
-TEST_F(OnFakeRuntime, MachinesOfAGpuTryThingsOnce) {
+TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsChoices) {
   CudaMachine other(gpu_);
-  EXPECT_TRUE(machine_->tried().once("a way", [] { return "it hangs"; }).is_new);
-  const Tried::Outcome known =
-      other.tried().once("a way", []() -> std::string { throw Error(ErrorKind::device, "tried again"); });
-  EXPECT_EQ(known.trouble, "it hangs");
-  EXPECT_FALSE(known.is_new);
+  EXPECT_EQ(&machine_->choices(), &other.choices());
 }
 
 // All machines of a GPU share one pool, and unused memory is returned when one of them is destroyed.

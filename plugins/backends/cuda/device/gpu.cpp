@@ -7,7 +7,17 @@
 
 namespace millrace::cuda {
 
-Gpu::Gpu(DeviceInfo info) : info_(std::move(info)) {
+namespace {
+
+std::string versions_of(const DeviceInfo& info) {
+  std::string text;
+  for (const auto& [library, version] : info.versions) text += fmt::format("{} {}\n", library, version);
+  return text;
+}
+
+}  // namespace
+
+Gpu::Gpu(DeviceInfo info) : info_(std::move(info)), choices_(engine_choices_file(info_.name, versions_of(info_))) {
   use_device(index());
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index()), "cudaDeviceGetAttribute");
   make_pool();

@@ -10,7 +10,7 @@
 
 #include "memory_table.h"
 #include "millrace/backend/backend.h"
-#include "runtime/tried.h"
+#include "millrace/backend/engine_choices.h"
 
 namespace millrace::cuda {
 
@@ -29,7 +29,7 @@ class Gpu {
   int index() const { return info_.index; }
   int multiprocessors() const { return multiprocessors_; }
   MemoryTable& table() { return table_; }
-  Tried& tried() { return tried_; }
+  EngineChoices& choices() { return choices_; }
 
   // In the order of `stream`. Null if there is not enough even after returning all unused memory to the driver. Throws
   // Error(device), naming `what`, for other errors.
@@ -54,7 +54,7 @@ class Gpu {
   int multiprocessors_ = 0;
   cudaMemPool_t pool_ = nullptr;  // null if the device has none (some virtual ones); then cudaMalloc is used
   MemoryTable table_;
-  Tried tried_;
+  EngineChoices choices_;
 
   std::mutex mutex_;       // guards the fields below
   std::set<int> reached_;  // devices

@@ -7,7 +7,7 @@
 
 namespace millrace::cuda {
 
-// Submits; does nothing if there is no work. Returns only errors of the launch. Throws Error(device) for a kernel that was
+// Submits; does nothing without work. Returns only errors of the launch. Throws Error(device) for a kernel that was
 // compiled without the CUDA toolkit.
 cudaError_t launch(const Kernel& kernel, const void* element, cudaStream_t stream, int multiprocessors);
 

@@ -15,9 +15,9 @@
 #include "cudnn/convolution.h"
 #include "cudnn/handles.h"
 #include "errors.h"
-#include "plan_cache.h"
 #include "plan_options.h"
 #include "runtime/engine_trial.h"
+#include "runtime/plan_record.h"
 
 namespace millrace::cuda {
 
@@ -32,7 +32,6 @@ struct DeviceLibraries {
   std::mutex mutex;  // guards the fields below; held while a plan is made, since planning shares one of cuDNN's handles
   std::shared_ptr<CudnnHandles> cudnn;
   std::shared_ptr<const CublasLtHandle> cublaslt;
-  std::unique_ptr<PlanCache> cache;
   std::map<std::string, ChosenPlan> plans;  // by shape and options
 };
 
@@ -81,10 +80,9 @@ bool compiles_by_environment() {
 
 // Makes plans, and shares one among equal shapes. Every engine runs once on scratch memory before it is returned
 // (engine_trial.h); failing ones are skipped with a warning. Libraries are loaded on first use. Choices that took long, because
-// engines were timed or compiled at run time, are stored on disk (plan_cache.h) by shape and options, for the model of the device
-// and the versions of the libraries; the heuristics take about 10 ms and run again in each process. Plans may outlive the
-// planner. Choices saved by an earlier run take precedence (plan_record.h). Thread-safe; the device becomes the calling thread's
-// current one.
+// engines were timed or compiled at run time, are stored (Machine::choices()) by shape and options; the heuristics take about 10
+// ms and run again in each process. Plans may outlive the planner. Choices saved by an earlier run take precedence
+// (plan_record.h). Thread-safe; the device becomes the calling thread's current one.
 class LibraryPlanner {
  public:
   // `machine` must outlive it.
@@ -128,7 +126,7 @@ class LibraryPlanner {
  private:
   using Saved = std::optional<std::string>;
 
-  // Everything that may change the choice except device and versions, which are in the file's name.
+  // Everything that may change the choice except device and versions.
   std::string key(const std::string& text) const {
     return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured uncached" : "",
                        options_.deterministic ? ", deterministic" : "", options_.compiles ? "" : ", nothing compiled",
@@ -167,16 +165,9 @@ class LibraryPlanner {
     if (named_.insert(name).second) record_.library(name, std::to_string(version));
   }
 
-  PlanCache& cache() {
-    if (libraries_->cache) return *libraries_->cache;
-    open_cudnn();
-    open_cublaslt();
-    const std::filesystem::path folder = default_plan_folder();
-    const std::string file =
-        plan_file_name(machine_.info().name, libraries_->cudnn->api().version(), libraries_->cublaslt->api().version());
-    libraries_->cache = std::make_unique<PlanCache>(folder.empty() ? folder : folder / file, warn_);
-    return *libraries_->cache;
-  }
+  // Choices that took long, for later processes.
+  Saved kept(const std::string& name) const { return machine_.choices().find("choice for " + name); }
+  void keep(const std::string& name, const std::string& choice) { machine_.choices().put("choice for " + name, choice, warn_); }
 
   Queue& trials() {
     if (!trials_) trials_ = machine_.make_queue("trials of engines");
@@ -193,13 +184,13 @@ class LibraryPlanner {
       };
     };
     std::string why_not;
-    const Saved cached = cache().find(name);
+    const Saved cached = kept(name);
     auto choice = restore(shape, saved, cached);
     const bool restored = choice && attempt(false)(choice, why_not);
     if (!restored) {
       choice = choose_engine(handles->api(), shape, {.handle = handles->planning()}, options_, attempt(measured));
     }
-    if ((measured && !restored) || (choice->engine.compiled && !(restored && cached))) cache().put(name, save_compiled(*choice));
+    if ((measured && !restored) || (choice->engine.compiled && !(restored && cached))) keep(name, save_compiled(*choice));
     auto plan = std::make_shared<ConvolutionPlan>(handles, shape, choice);
     tries.report(warn_, *plan);
     return {std::move(plan), save(*choice)};
@@ -226,13 +217,13 @@ class LibraryPlanner {
       };
     };
     std::string why_not;
-    for (const Saved& known : {saved, measured ? cache().find(name) : std::nullopt}) {
+    for (const Saved& known : {saved, measured ? kept(name) : std::nullopt}) {
       const auto choice = known ? restore_choice(*handle, shape, options_, *known) : std::nullopt;
       if (choice && attempt(false)(*choice, why_not))
         return {std::make_shared<LinearPlan>(handle, shape, *choice), save(*choice)};
     }
     const ProductChoice choice = choose_algorithm(*handle, shape, options_, attempt(measured));
-    if (measured) cache().put(name, save(choice));
+    if (measured) keep(name, save(choice));
     auto plan = std::make_shared<LinearPlan>(handle, shape, choice);
     tries.report(warn_, *plan);
     return {std::move(plan), save(choice)};

@@ -17,18 +17,11 @@ void report(cudaError_t status, const Event::Callback& done) {
 }  // namespace
 
 CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
-    : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
+    : marks_(std::move(marks)), timed_(timed), event_(marks_->take(timed)) {}
+
+CudaMark::~CudaMark() { marks_->give_back(event_, timed_); }
 
 // Any thread may query: one that never chose a device would open device 0 with its first call.
-CudaMark::~CudaMark() {
-  if (timed_) {
-    cudaSetDevice(marks_->device());
-    cudaEventDestroy(event_);
-  } else {
-    marks_->give_back(event_);
-  }
-}
-
 bool CudaMark::complete() const {
   cudaSetDevice(marks_->device());
   const cudaError_t status = cudaEventQuery(event_);
@@ -82,7 +75,9 @@ std::shared_ptr<Marks> Marks::make(int device) { return std::shared_ptr<Marks>(n
 
 Marks::~Marks() {
   cudaSetDevice(device_);
-  for (cudaEvent_t event : spare_) cudaEventDestroy(event);
+  for (const auto& spare : spare_) {
+    for (cudaEvent_t event : spare) cudaEventDestroy(event);
+  }
 }
 
 Ref<CudaMark> Marks::record(cudaStream_t stream, bool timed) {
@@ -106,29 +101,27 @@ void Marks::close() {
   if (thread_.joinable()) thread_.join();
 }
 
-cudaEvent_t Marks::take() {
+cudaEvent_t Marks::take(bool timed) {
   {
     const std::lock_guard lock(mutex_);
-    if (!spare_.empty()) {
-      cudaEvent_t event = spare_.back();
-      spare_.pop_back();
+    std::vector<cudaEvent_t>& spare = spare_[timed ? 1 : 0];
+    if (!spare.empty()) {
+      cudaEvent_t event = spare.back();
+      spare.pop_back();
       return event;
     }
   }
-  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; waiting threads sleep
-}
-
-cudaEvent_t Marks::make_event(unsigned flags) {
   cudaEvent_t event = nullptr;
   use_device(device_);
+  const unsigned flags = cudaEventBlockingSync | (timed ? 0U : cudaEventDisableTiming);  // waiting threads sleep
   check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
   return event;
 }
 
 // A stream that waits for the event waits for its state at that time, so the event can be recorded again at once.
-void Marks::give_back(cudaEvent_t event) noexcept {
+void Marks::give_back(cudaEvent_t event, bool timed) noexcept {
   const std::lock_guard lock(mutex_);
-  spare_.push_back(event);
+  spare_[timed ? 1 : 0].push_back(event);
 }
 
 bool Marks::add(Waiting& waiting) {

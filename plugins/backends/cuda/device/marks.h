@@ -29,7 +29,7 @@ class CudaMark : public Event {
 
  private:
   std::shared_ptr<Marks> marks_;
-  const bool timed_;  // measures time; uses a separate event, since few marks are timed
+  const bool timed_;  // measures time, which makes recording an event dearer
   cudaEvent_t event_ = nullptr;
 };
 
@@ -79,15 +79,14 @@ class Marks : public std::enable_shared_from_this<Marks> {
   };
 
   explicit Marks(int device) : device_(device) {}
-  cudaEvent_t take();
-  cudaEvent_t make_event(unsigned flags);
-  void give_back(cudaEvent_t event) noexcept;
+  cudaEvent_t take(bool timed);
+  void give_back(cudaEvent_t event, bool timed) noexcept;
   bool add(Waiting& waiting);  // false if closed
   void loop();
 
   const int device_;
   std::mutex mutex_;
-  std::vector<cudaEvent_t> spare_;
+  std::vector<cudaEvent_t> spare_[2];  // untimed, timed
   std::condition_variable changed_;
   std::deque<Waiting> waiting_;
   bool closed_ = false;

@@ -8,7 +8,7 @@ namespace {
 class MeterOnFakeRuntime : public OnFakeRuntime {
  protected:
   void work(Queue& queue, int pieces) {
-    for (int i = 0; i < pieces; ++i) DeviceMeter::Piece(&meter_, queue, &DeviceTimes::training);
+    for (int i = 0; i < pieces; ++i) DeviceMeter::Piece(&meter_, queue, "compute", "work", &DeviceTimes::training);
   }
   DeviceMeter meter_{*machine_};
 };
@@ -25,6 +25,34 @@ TEST_F(MeterOnFakeRuntime, AsksForOnePieceOfAQueueHoweverFarTheHostIsAhead) {
   EXPECT_EQ(meter_.times().training, 0);
   fake::release();
   EXPECT_NEAR(meter_.times().training, 0.201, 1e-6);  // this runtime's marks are a millisecond apart
+}
+
+TEST_F(MeterOnFakeRuntime, UsesMarksAgain) {
+  work(*queue_, 1);
+  const int before = fake::open_things();
+  work(*queue_, 100);
+  EXPECT_EQ(fake::open_things(), before);
+}
+
+TEST_F(MeterOnFakeRuntime, KeepsTheFirstPiecesInOrderOfTheirBegin) {
+  const std::unique_ptr<Queue> other = machine_->make_queue("update");
+  DeviceMeter meter(*machine_, 3);
+  {
+    const DeviceMeter::Piece outer(&meter, *queue_, "compute", "forward", &DeviceTimes::training);
+    const DeviceMeter::Piece inner(&meter, *other, "update", "optimizer");
+    for (int i = 0; i < 2; ++i) DeviceMeter::Piece(&meter, *queue_, "compute", "loss");
+  }
+  const std::vector<WorkSpan> spans = meter.spans();
+  ASSERT_EQ(spans.size(), 3U);
+  const char* const expected[] = {"forward", "optimizer", "loss"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(spans[i].what, expected[i]);
+    EXPECT_NEAR(spans[i].begin, 0.001 * static_cast<double>(i), 1e-6);  // this runtime's marks are a millisecond apart
+  }
+  EXPECT_EQ(spans[1].queue, "update");
+  EXPECT_NEAR(spans[2].end - spans[2].begin, 0.001, 1e-6);
+  EXPECT_NEAR(meter.times().training, 0.005, 1e-6);
+  EXPECT_EQ(meter.times().update, 0);
 }
 
 TEST_F(MeterOnFakeRuntime, KeepsWhatItKnowsWhenTheDeviceFails) {

@@ -1,8 +1,7 @@
 // Shared by host and device code: element types, packs of eight channels, and the form of kernels.
 //
 // A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one column. The
-// CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host (simulation/). Four
-// forms:
+// CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host. Four forms:
 //
 //   struct Each    { static constexpr Form kForm = Form::each;
 //                    std::int64_t size() const;                                    // elements, each independent of all others

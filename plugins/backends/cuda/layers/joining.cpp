@@ -1,6 +1,6 @@
 // Operations with several inputs or outputs: addition that was not fused into batch normalisation, concatenation of channels, and
 // split.
-#include "millrace/backend/joining_operation.h"
+#include "millrace/backend/map_operations.h"
 
 #include "operation.h"
 

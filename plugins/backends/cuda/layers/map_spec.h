@@ -2,6 +2,7 @@
 // channel of each pixel.
 #pragma once
 
+#include "kernels/pool.h"
 #include "kernels/portable.h"
 #include "millrace/backend/memory_planner.h"
 #include "millrace/backend/network.h"
@@ -35,6 +36,18 @@ inline TensorView view_of(const MapSpec& spec, void* data) {
   view.stride_n = spec.height * spec.width * spec.pitch();
   view.padded = spec.pitch();
   return view;
+}
+
+// Pooling as kernel arguments.
+inline PoolWindow window_of(const PoolAttributes& pool) {
+  const auto narrow = [](std::int64_t extent) { return static_cast<std::int32_t>(extent); };
+  return {narrow(pool.kernel.height), narrow(pool.kernel.width), narrow(pool.stride.height), narrow(pool.stride.width),
+          narrow(pool.padding.top),   narrow(pool.padding.left), pool.count_padding};
+}
+
+inline PoolExtents extents_of(const MapSpec& from, const MapSpec& to) {
+  const auto narrow = [](std::int64_t extent) { return static_cast<std::int32_t>(extent); };
+  return {from.n, narrow(from.height), narrow(from.width), narrow(to.height), narrow(to.width), narrow(from.row_packs())};
 }
 
 inline constexpr std::size_t kAlignment = 256;  // cudaMalloc's guarantee, and more than any library requires

@@ -4,7 +4,6 @@
 // which the next layer keeps anyway; with a pooling the positions of the largest values. Statistics are small, so an operation
 // that follows another reuses them: nothing is summed twice, and running statistics are updated once.
 #include "operation.h"
-#include "pool_spec.h"
 #include "sums.h"
 
 namespace millrace::cuda {

@@ -22,7 +22,7 @@ std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const
     case Node::Kind::conv: return make_convolution(compile_context, node);
     case Node::Kind::linear: return make_linear(compile_context, node);
     case Node::Kind::normalise: return make_normalisation(compile_context, node);
-    case Node::Kind::pool: return make_pooling(compile_context, node);
+    case Node::Kind::pool:
     case Node::Kind::activate:
     case Node::Kind::dropout:
     case Node::Kind::scale:

@@ -8,10 +8,10 @@
 
 #include "map_spec.h"
 #include "millrace/backend/planned_operation.h"
+#include "runtime/device_meter.h"
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"
-#include "runtime/trace.h"
 
 namespace millrace::cuda {
 
@@ -26,8 +26,11 @@ struct CompileContext {
   std::size_t ticket_bytes = 0;          // size needed by sums: planned by operations
   std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run sequentially
   bool rehearsal = false;                // changes nothing that outlives a pass: keeps running statistics
-  StepTrace* layers = nullptr;           // receives a span for each layer of a pass; null: disabled
+  DeviceMeter* layers = nullptr;         // receives a span for each layer of a pass; null: disabled
 
+  CompileContext with(const Network& other) const {
+    return {other, options, parameters, machine, shortcuts, scalars, ticket_bytes, tickets, false, layers};
+  }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
@@ -48,10 +51,12 @@ struct GradientTarget {
   Map map;
   bool add = false;  // to the existing values
   explicit operator bool() const { return map.data != nullptr; }
+  void finish() const {}  // kernels add
 };
 
 class Operation : public PlannedOperation<MapSpec> {
  public:
+  using Run = Queue;
   using Map = cuda::Map;
   using GradientTarget = cuda::GradientTarget;
 
@@ -96,7 +101,6 @@ std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const
 std::unique_ptr<Operation> make_convolution(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_linear(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, const Node& node);
-std::unique_ptr<Operation> make_pooling(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);

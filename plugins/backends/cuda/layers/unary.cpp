@@ -1,54 +1,13 @@
-// One map in, one map out: activations that were not fused, dropout, scale, softmax, flatten and local response normalisation.
+// One map in, one map out: activations that were not fused, dropout, scale, softmax, flatten, local response normalisation and
+// pooling.
+#include "millrace/backend/map_operations.h"
+
 #include "operation.h"
 
 namespace millrace::cuda {
 namespace {
 
-class Unary : public Operation {
- public:
-  using Operation::Operation;
-
-  void plan(Planner& planner) override {
-    training_ = planner.training();
-    const Value& from = planner.value(input());
-    plan_output(planner, from.spec.type, in_place() ? input() : kNoResidual);
-    planner.use(from.tensor);
-  }
-
-  void plan_backward(Planner& planner) override {
-    const TensorId gradient = planner.value(node_.output).gradient;
-    if (gradient == kNoTensor || !wants_gradient(planner, input())) return;
-    planner.use(gradient);
-    if (needs_input()) planner.use(planner.value(input()).tensor);
-    if (needs_output()) planner.use(planner.value(node_.output).tensor);
-    contribution_ = contribute(planner, input(), in_place() ? gradient : kNoTensor);
-  }
-
-  void bind(const Planner& planner, const Binding& binding) override {
-    x_ = map_of(planner, binding, input());
-    y_ = map_of(planner, binding, node_.output);
-    if (contribution_.tensor == kNoTensor) return;
-    dy_ = gradient_of(planner, binding, node_.output);
-    d_input_ = target_of(planner, binding, input(), contribution_);
-  }
-
-  void backward(Queue& queue) override {
-    if (d_input_) differentiate(queue);
-  }
-
- protected:
-  virtual void differentiate(Queue& queue) = 0;       // dy_ -> d_input_
-  virtual bool needs_input() const { return false; }  // by backward
-  virtual bool needs_output() const { return false; }
-  virtual bool in_place() const { return true; }  // output and input, or their gradients, may share memory
-
-  bool training_ = false;
-  Map x_, y_, dy_;
-  GradientTarget d_input_;
-
- private:
-  Planner::Contribution contribution_;
-};
+using Unary = UnaryOperation<Operation>;
 
 // y = factor * x.
 class Scaling final : public Unary {
@@ -58,6 +17,7 @@ class Scaling final : public Unary {
 
  protected:
   void differentiate(Queue& queue) override { run(queue, dy_, d_input_.map, d_input_.add); }
+  bool in_place() const override { return true; }
 
  private:
   void run(Queue& queue, const Map& from, const Map& to, bool add) const {
@@ -127,7 +87,7 @@ class Activating final : public Unary {
   void differentiate(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
       ActivateBackward<T> kernel;
-      kernel.from = node_.activation == Activation::relu ? y_.as<T>() : x_.as<T>();
+      kernel.from = needs_output() ? y_.as<T>() : x_.as<T>();
       kernel.dy = dy_.as<T>();
       kernel.dx = d_input_.map.as<T>();
       kernel.packs = x_.spec.packs();
@@ -136,15 +96,16 @@ class Activating final : public Unary {
       queue.run(kernel);
     });
   }
-  bool needs_input() const override { return node_.activation != Activation::relu; }
+  bool needs_input() const override { return !needs_output(); }
   bool needs_output() const override { return node_.activation == Activation::relu; }
+  bool in_place() const override { return true; }
 };
 
 class Dropping final : public Unary {
  public:
   using Unary::Unary;
   void forward(Queue& queue) override {
-    if (training_) {
+    if (learns_) {
       run(queue, x_, y_, false);
     } else if (x_.data != y_.data) {
       queue.copy(y_.data, x_.data, x_.spec.bytes());
@@ -153,6 +114,7 @@ class Dropping final : public Unary {
 
  protected:
   void differentiate(Queue& queue) override { run(queue, dy_, d_input_.map, d_input_.add); }
+  bool in_place() const override { return true; }
 
  private:
   void run(Queue& queue, const Map& from, const Map& to, bool add) const {
@@ -204,6 +166,7 @@ class SoftmaxOperation final : public Unary {
     });
   }
   bool needs_output() const override { return true; }
+  bool in_place() const override { return true; }
 };
 
 class LrnOperation final : public Unary {
@@ -212,11 +175,11 @@ class LrnOperation final : public Unary {
   void plan(Planner& planner) override {
     Unary::plan(planner);
     const MapSpec& spec = planner.value(input()).spec;
-    if (training_) s_at_ = planner.tensor(static_cast<std::size_t>(spec.rows() * spec.pitch()) * sizeof(float));
+    if (learns_) s_at_ = planner.tensor(static_cast<std::size_t>(spec.rows() * spec.pitch()) * sizeof(float));
   }
   void plan_backward(Planner& planner) override {
     Unary::plan_backward(planner);
-    if (planner.value(node_.output).gradient != kNoTensor) planner.use(s_at_);
+    if (has_gradient()) planner.use(s_at_);
   }
   void bind(const Planner& planner, const Binding& binding) override {
     Unary::bind(planner, binding);
@@ -259,11 +222,96 @@ class LrnOperation final : public Unary {
     });
   }
   bool needs_input() const override { return true; }
-  bool in_place() const override { return false; }
 
  private:
   TensorId s_at_ = kNoTensor;
   float* s_ = nullptr;
+};
+
+class Pooling final : public Unary {
+ public:
+  Pooling(CompileContext& compile_context, const Node& node) : Unary(compile_context, node), max_(layer().op == "max_pool") {
+    if (layer().op == "global_average_pool") {
+      const Shape& from = layer().input_shapes[0];
+      const auto height = static_cast<std::int32_t>(from[1]), width = static_cast<std::int32_t>(from[2]);
+      window_ = {height, width, height, width, 0, 0, false};
+      return;
+    }
+    window_ = window_of(layer().as<PoolAttributes>());
+  }
+
+  void plan(Planner& planner) override {
+    Unary::plan(planner);
+    const MapSpec& to = planner.value(node_.output).spec;
+    at_ = extents_of(planner.value(input()).spec, to);
+    if (!max_ || !planner.training()) return;
+    index_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()) * (wide() ? sizeof(std::int32_t) : 1));
+  }
+  void plan_backward(Planner& planner) override {
+    Unary::plan_backward(planner);
+    if (max_ && has_gradient()) planner.use(index_);
+  }
+  void bind(const Planner& planner, const Binding& binding) override {
+    Unary::bind(planner, binding);
+    index_data_ = binding.at(index_);
+  }
+
+  void forward(Queue& queue) override {
+    with_type(x_.spec.type, [&]<class T>(T) {
+      if (!max_)
+        run_forward(queue, AveragePool<T>());
+      else if (wide())
+        run_forward(queue, with_index(WideMaxPool<T>()));
+      else
+        run_forward(queue, with_index(MaxPool<T>()));
+    });
+  }
+
+  void recompute(Queue& queue) override {
+    if (max_ || !output_is_kept()) forward(queue);  // index_data_ is needed too
+  }
+
+  void differentiate(Queue& queue) override {
+    with_type(x_.spec.type, [&]<class T>(T) {
+      if (!max_)
+        run_backward(queue, AveragePoolBackward<T>());
+      else if (wide())
+        run_backward(queue, with_index(WideMaxPoolBackward<T>()));
+      else
+        run_backward(queue, with_index(MaxPoolBackward<T>()));
+    });
+  }
+
+ private:
+  bool wide() const { return std::int64_t{window_.kernel_h} * window_.kernel_w > kNarrowPlaces; }
+  template <class Kernel>
+  Kernel with_index(Kernel kernel) const {
+    kernel.index = static_cast<decltype(kernel.index)>(index_data_);
+    return kernel;
+  }
+  template <class Kernel>
+  void run_forward(Queue& queue, Kernel kernel) const {
+    kernel.x = static_cast<decltype(kernel.x)>(x_.data);
+    kernel.y = static_cast<decltype(kernel.y)>(y_.data);
+    kernel.at = at_;
+    kernel.window = window_;
+    queue.run(kernel);
+  }
+  template <class Kernel>
+  void run_backward(Queue& queue, Kernel kernel) const {
+    kernel.dy = static_cast<decltype(kernel.dy)>(dy_.data);
+    kernel.dx = static_cast<decltype(kernel.dx)>(d_input_.map.data);
+    kernel.at = at_;
+    kernel.window = window_;
+    kernel.add = d_input_.add;
+    queue.run(kernel);
+  }
+
+  bool max_;
+  PoolWindow window_;
+  PoolExtents at_;
+  TensorId index_ = kNoTensor;
+  void* index_data_ = nullptr;  // type chosen by wide()
 };
 
 }  // namespace
@@ -274,6 +322,7 @@ std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Nod
     case Node::Kind::dropout: return std::make_unique<Dropping>(compile_context, node);
     case Node::Kind::softmax: return std::make_unique<SoftmaxOperation>(compile_context, node);
     case Node::Kind::lrn: return std::make_unique<LrnOperation>(compile_context, node);
+    case Node::Kind::pool: return std::make_unique<Pooling>(compile_context, node);
     case Node::Kind::flatten: return std::make_unique<Flattening>(compile_context, node);
     default: return std::make_unique<Scaling>(compile_context, node);
   }

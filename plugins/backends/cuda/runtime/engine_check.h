@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "machine.h"
-#include "millrace/backend/verdicts.h"
+#include "millrace/backend/engine_choices.h"
 #include "millrace/backend/window_check.h"
 
 namespace millrace::cuda {

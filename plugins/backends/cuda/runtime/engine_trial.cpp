@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "device_meter.h"
 #include "layers/map_spec.h"
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -142,13 +143,13 @@ bool EngineTrial::device_works() noexcept {
 std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std::string& why_not) {
   if (!prepare(plan.workspace())) {
     if (!operands_.accumulate) return std::numeric_limits<double>::infinity();
-    why_not = "there is not the memory to see whether it adds to what x holds";
+    why_not = "there is too little memory to test whether it adds to x";
     return std::nullopt;
   }
   work_.plan = &plan;
   try {
     if (operands_.accumulate && !adds(work_)) {
-      why_not = fmt::format("{} does not add to what x holds", plan.engine());
+      why_not = fmt::format("{} does not add to x", plan.engine());
       return std::nullopt;
     }
     queue_.run(work_);
@@ -166,13 +167,12 @@ std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std:
   }
 }
 
-// Stored for this model of device and these library versions; not for a checking machine, whose engines belong to tests.
+// Stored, but not for a checking machine, whose engines belong to tests.
 Fault EngineTrial::find_fault(const LibraryPlan& plan) {
   if (!operands_.check) return {};
-  std::string depends_on = machine_.info().name;
-  for (const auto& [library, version] : machine_.info().versions) depends_on += fmt::format(" {} {}", library, version);
-  Verdicts verdicts(machine_.checks() ? std::filesystem::path() : verdict_file(depends_on));
-  return verdicts.find_or(fmt::format("{} by {}", operands_.check->key(), plan.identity()), [&] {
+  EngineChoices none;
+  EngineChoices& verdicts = machine_.checks() ? none : machine_.choices();
+  return verdicts.find_or(fmt::format("check of {} by {}", operands_.check->key(), plan.identity()), [&] {
     const Fault fault = operands_.check->find_fault(queue_, work_, plan.workspace());
     refill();
     return fault;
@@ -230,16 +230,14 @@ void EngineTrial::reserve_flush() {
 // is timed.
 double EngineTrial::time(const LibraryRun& work) {
   reserve_flush();
-  std::vector<std::pair<Ref<Mark>, Ref<Mark>>> runs;
+  DeviceMeter meter(machine_, kTimedRuns);
   for (int i = 0; i < kTimedRuns; ++i) {
     if (flush_.bytes() > 0) queue_.zero(flush_.data(), flush_.bytes());
-    const Ref<Mark> begin = queue_.timed_mark();
+    const DeviceMeter::Piece piece(&meter, queue_, "trial", "run");
     queue_.run(work);
-    runs.emplace_back(begin, queue_.timed_mark());
   }
-  runs.back().second->wait();
   double best = std::numeric_limits<double>::infinity();
-  for (const auto& [begin, end] : runs) best = std::min(best, machine_.seconds_between(*begin, *end));
+  for (const WorkSpan& span : meter.spans()) best = std::min(best, span.end - span.begin);
   return best;
 }
 

@@ -50,6 +50,7 @@ std::vector<ArenaTensor> Executable::tensors() const {
 
 void Executable::bind(std::byte* arena) {
   arena_ = arena;
+  recorded = {};
   const Binding binding = plan_.bind(arena, [](const Map& made, void* data) {
     Map rows{data, made.spec};
     rows.spec.type = DataType::f32;
@@ -71,7 +72,7 @@ void Executable::forward(Queue& queue) {
   int time = 0;
   for (const auto& operation : plan_.operations()) {
     compile_context_.machine.set_time(queue, arena_, ++time);
-    const StepTrace::Piece piece(trace(), queue, operation->layer().name, kForward);
+    const DeviceMeter::Piece piece(meter(), queue, operation->layer().name, kForward);
     operation->at_layer([&] { operation->forward(queue); });
   }
   begin_loss(queue);
@@ -103,7 +104,7 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
     if (plan_.is_left_out(step)) continue;
     {
       Operation& operation = plan_.of_backward(step.node);
-      const StepTrace::Piece piece(trace(), queue, operation.layer().name, kBackward);
+      const DeviceMeter::Piece piece(meter(), queue, operation.layer().name, kBackward);
       if (!step.recompute) plan_.each_zeros(step.node, [&](void* data, std::size_t bytes) { queue.zero(data, bytes); });
       operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
     }

@@ -16,6 +16,8 @@ namespace millrace::cuda {
 
 class Executable {
  public:
+  using CompileContext = cuda::CompileContext;
+
   // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for library errors.
   Executable(CompileContext& compile_context, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
@@ -51,7 +53,7 @@ class Executable {
   // Names for a layer's spans in CompileContext::layers; the layer's name replaces the queue's.
   static constexpr const char *kForward = "forward", *kBackward = "backward";
 
-  // TrainingPasses records passes, and stores the recordings with their executable.
+  // TrainingPasses records passes, and stores the recordings with their executable. bind() drops them.
   struct Recorded {
     std::unique_ptr<Recording> forward, backward;
     std::vector<Ref<Mark>> filled;  // by bucket: set again by each launch of `backward`
@@ -61,7 +63,7 @@ class Executable {
 
  private:
   void plan_input();
-  StepTrace* trace() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
+  DeviceMeter* meter() const { return compile_context_.rehearsal ? nullptr : compile_context_.layers; }
   std::vector<ArenaTensor> tensors() const;
 
   CompileContext& compile_context_;

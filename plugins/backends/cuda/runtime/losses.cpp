@@ -64,22 +64,13 @@ void SumsReturn::deliver() {
 }
 
 Losses::Losses(Machine& machine, const Network& network, std::span<const LossAt> losses, std::uint32_t samples)
-    : machine_(machine), network_(network), returned_(machine) {
-  for (const LossAt& loss : losses) workspace_bytes_ = std::max(workspace_bytes_, planned(loss).plan.workspace(samples));
+    : machine_(machine), plans_(network), workspace_bytes_(plans_.workspace(losses, samples)), returned_(machine) {
   target_bytes_ = samples * TargetNeeds::of(network, losses).bytes(network.input) * sizeof(float);
 }
 
 void Losses::start() {
   workspace_ = DeviceMemory(machine_, workspace_bytes_, "losses");
   targets_ = DeviceMemory(machine_, target_bytes_, "targets");
-}
-
-Losses::Planned& Losses::planned(const LossAt& loss) {
-  const LayerPort at = loss.output.value_or(network_.result());
-  const std::pair key(loss.loss, at);
-  const auto found = plans_.find(key);
-  if (found != plans_.end()) return found->second;
-  return plans_.emplace(key, Planned{LossPlan(loss.loss, network_.shape_of(at)), {}}).first->second;
 }
 
 void Losses::reserve(Queue& queue, DeviceMemory& memory, std::size_t bytes, const char* what) {
@@ -89,16 +80,13 @@ void Losses::reserve(Queue& queue, DeviceMemory& memory, std::size_t bytes, cons
   memory = DeviceMemory(machine_, bytes, what);
 }
 
-const float* Losses::constants(Queue& queue, Planned& planned) {
-  const std::vector<float>& values = planned.plan.constants();
-  if (values.empty() || planned.constants.bytes() > 0) return planned.constants.as<float>();
-  planned.constants = DeviceMemory(machine_, values.size() * sizeof(float), "constants of a loss");
-  const HostMemory host(machine_, planned.constants.bytes());
-  machine_.host_access(host.data(), host.bytes(), true);
-  std::memcpy(host.data(), values.data(), host.bytes());
-  queue.copy_in(planned.constants.data(), host.data(), host.bytes());
-  queue.mark()->wait();
-  return planned.constants.as<float>();
+const float* Losses::constants(Queue& queue, const LossPlan& plan) {
+  const std::vector<float>& values = plan.constants();
+  DeviceMemory& memory = constants_[&plan];
+  if (values.empty() || memory.bytes() > 0) return memory.as<float>();
+  memory = DeviceMemory(machine_, values.size() * sizeof(float), "constants of a loss");
+  upload(machine_, queue, memory.data(), values);
+  return memory.as<float>();
 }
 
 TensorView Losses::target_images(Queue& queue, const Loss& loss, const StagedBatch& batch, const float* table) {
@@ -119,13 +107,7 @@ TensorView Losses::target_images(Queue& queue, const Loss& loss, const StagedBat
   reserve(queue, targets_, static_cast<std::size_t>(kernel.size() * kernel.channels) * sizeof(float), "targets");
   kernel.out = targets_.as<float>();
   queue.run(kernel);
-  TensorView view;
-  view.data = targets_.data();
-  view.stride_n = kernel.size() / batch.count * kernel.channels;
-  view.stride_pixel = kernel.channels;
-  view.padded = kernel.channels;
-  view.by_channel = !classes;
-  return view;
+  return target_view(kernel.out, kernel.size() / batch.count, kernel.channels, classes);
 }
 
 TensorView Losses::target(Queue& queue, const Loss& loss, std::int64_t channels, const StagedBatch& batch, const float* table) {
@@ -134,15 +116,11 @@ TensorView Losses::target(Queue& queue, const Loss& loss, std::int64_t channels,
   if (loss.info().target != LossTarget::values || batch.numbers == nullptr) {
     fail(ErrorKind::usage, "loss '{}': its targets are not on the device: name it in CompileRequest::losses", loss.info().name);
   }
-  TensorView view;
-  view.data = const_cast<float*>(batch.numbers);  // only read
-  view.stride_n = channels;
-  view.padded = channels;
-  return view;
+  return target_view(batch.numbers, 1, channels);
 }
 
 Ref<Event> Losses::run(Queue& queue, const LossTerm& term, const At& at, const StagedBatch& batch, const float* table) {
-  Planned& planned = this->planned({term.loss, term.output});
+  const LossPlan& plan = plans_.of({term.loss, term.output});
   LossTensors tensors;
   tensors.samples = batch.count;
   tensors.output = view_of(at.output.spec, at.output.data);
@@ -152,14 +130,14 @@ Ref<Event> Losses::run(Queue& queue, const LossTerm& term, const At& at, const S
   tensors.labels = batch.labels;
   tensors.second_labels = batch.second_labels;
   tensors.shares = batch.shares;
-  tensors.constants = constants(queue, planned);
+  tensors.constants = constants(queue, plan);
   tensors.target = target(queue, *term.loss, at.output.spec.channels, batch, table);
   tensors.divisor = term.divisor;
-  reserve(queue, workspace_, planned.plan.workspace(batch.count), "losses");
-  planned.plan.run(tensors, workspace_.data(), [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); });
-  return returned_.submit(queue, workspace_.as<double>(), planned.plan.sums(), *term.sums);
+  reserve(queue, workspace_, plan.workspace(batch.count), "losses");
+  plan.run(tensors, workspace_.data(), [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); });
+  return returned_.submit(queue, workspace_.as<double>(), plan.sums(), *term.sums);
 }
 
-void Losses::clear(const LossTerm& term) { term.sums->values.assign(planned({term.loss, term.output}).plan.sums(), 0.0); }
+void Losses::clear(const LossTerm& term) { term.sums->values.assign(plans_.of({term.loss, term.output}).sums(), 0.0); }
 
 }  // namespace millrace::cuda

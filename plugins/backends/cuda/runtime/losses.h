@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "layers/operation.h"
@@ -83,20 +82,15 @@ class Losses {
   void deliver() { returned_.deliver(); }  // REQUIRES: the queue's work is complete
 
  private:
-  struct Planned {
-    LossPlan plan;
-    DeviceMemory constants;  // allocated on first use
-  };
-  Planned& planned(const LossAt& loss);
-  const float* constants(Queue& queue, Planned& planned);
+  const float* constants(Queue& queue, const LossPlan& plan);
   void reserve(Queue& queue, DeviceMemory& memory, std::size_t bytes, const char* what);
   // The target's memory, after it has been made. Throws Error(usage) if it was not staged.
   TensorView target(Queue& queue, const Loss& loss, std::int64_t channels, const StagedBatch& batch, const float* table);
   TensorView target_images(Queue& queue, const Loss& loss, const StagedBatch& batch, const float* table);
 
   Machine& machine_;
-  const Network& network_;
-  std::map<std::pair<std::shared_ptr<const Loss>, LayerPort>, Planned> plans_;
+  LossPlans plans_;
+  std::map<const LossPlan*, DeviceMemory> constants_;  // made when first used
   std::size_t workspace_bytes_ = 0, target_bytes_ = 0;
   DeviceMemory workspace_, targets_;
   SumsReturn returned_;

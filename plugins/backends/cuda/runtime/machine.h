@@ -1,5 +1,6 @@
-// This backend's interface to a GPU: memory, queues of work, and marks in them. device/ implements it with CUDA; simulation/
-// simulates a GPU on the host for tests: late, in any order that the marks allow, and reporting accesses that no mark orders.
+// This backend's interface to a GPU: memory, queues of work, and marks in them. device/ implements it with CUDA;
+// tests/gpu/simulation simulates a GPU on the host: late, in any order that the marks allow, and reporting accesses that no mark
+// orders.
 //
 // A replica is written only against this page, so everything that the simulation proves about it (every wait, every lifetime,
 // every result) holds on the device, apart from the kernels of device/.
@@ -7,15 +8,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/elements.h"
 #include "kernels/kernel.h"
 #include "millrace/backend/backend.h"
-#include "tried.h"
+#include "millrace/backend/engine_choices.h"
 
 namespace millrace::cuda {
 
@@ -161,7 +164,7 @@ class Machine {
   virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) = 0;
   virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) = 0;
   virtual std::string plans(const PlanChoice& how) = 0;  // choices made this way so far (plan_record.h)
-  virtual Tried& tried() = 0;                            // on this device, by any of its machines
+  virtual EngineChoices& choices() = 0;                  // on this device, shared by its machines
 
   // By the device's clock. REQUIRES: timed marks of this machine, complete.
   virtual double seconds_between(const Event& first, const Event& second) = 0;
@@ -224,5 +227,14 @@ class DeviceMemory {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+// Copies to device memory through pinned memory of its own, and waits.
+inline void upload(Machine& machine, Queue& queue, void* device, std::span<const float> values) {
+  const HostMemory host(machine, values.size_bytes());
+  machine.host_access(host.data(), host.bytes(), true);
+  std::memcpy(host.data(), values.data(), host.bytes());
+  queue.copy_in(device, host.data(), host.bytes());
+  queue.mark()->wait();
+}
 
 }  // namespace millrace::cuda

@@ -15,15 +15,6 @@ namespace {
 constexpr std::size_t kElementsAligned = kAlignment / sizeof(float);
 constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMaxStaging = std::size_t{1} << 22;  // bytes
 
-void fill(Machine& machine, float* memory, std::size_t elements, float value) {
-  const std::unique_ptr<Queue> queue = machine.make_queue("initial values");
-  const HostMemory host(machine, elements * sizeof(float));
-  machine.host_access(host.data(), host.bytes(), true);
-  std::fill_n(reinterpret_cast<float*>(host.data()), elements, value);
-  queue->copy_in(memory, host.data(), host.bytes());
-  queue->mark()->wait();
-}
-
 template <class Call>  // call(index in the network's order, index in memory)
 void for_each_element(const WeightLayout& at, const Call& call) {
   for (std::int64_t o = 0; o < at.out; ++o) {
@@ -51,9 +42,6 @@ std::vector<float> from_memory(const WeightLayout& layout, std::span<const float
   for_each_element(layout, [&](std::size_t to, std::size_t from) { values[to] = memory[from]; });
   return values;
 }
-
-ParameterStore::ParameterStore(const Network& network, const CompileOptions& options)
-    : network_(network), options_(options), layouts_(network.parameters.size()) {}
 
 void ParameterStore::set_layout(int index, const WeightLayout& layout) {
   WeightLayout& known = layouts_[static_cast<std::size_t>(index)];
@@ -131,44 +119,30 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
 
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
-  values_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(float), "weights");
+  allocate([&](std::size_t bytes, const std::string& what) { return DeviceMemory(machine, bytes, what); },
+           [&](float* to, std::size_t elements, float value) {
+             upload(machine, *machine.make_queue("initial values"), to, std::vector<float>(elements, value));
+           });
   if (mirrored()) mirror_ = DeviceMemory(machine, plan_.parameters.all() * sizeof(Bf16), "weights in bf16");
-  gradients_ = DeviceMemory(machine, plan_.parameters.gradients() * sizeof(float), "gradients of weights");
-  kept_gradients_ = DeviceMemory(machine, plan_.parameters.kept_gradients() * sizeof(float), "gradients of earlier pieces");
-  for (const StatePlan::State& state : plan_.states.all()) {
-    const DeviceMemory& memory = states_.emplace_back(machine, state.elements * sizeof(float), state.name + " of weights");
-    for (const auto& part : state.initial) fill(machine, memory.as<float>() + part.begin, part.elements, part.value);
-  }
   norms_ = DeviceMemory(machine, norm_bytes(), "norms of parameters");
   segments_ = DeviceMemory(machine, segment_count_ * sizeof(UpdateSegment), "factors of the optimizer");
   directions_ = DeviceMemory(machine, most_directions_ * sizeof(float), "directions of updates");
   orthogonaliser_.start(machine);
-  for (Bucket& bucket : plan_.parameters.buckets())
-    bucket.gradients = gradients_.bytes() > 0 ? gradient(bucket.parameters.front()) : nullptr;
 }
 
 void* ParameterStore::weights(int index) const {
   return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.parameters.offset(index)) : value(index);
 }
 
-void ParameterStore::zero_gradients(Queue& queue) {
-  if (gradients_.bytes() > 0) queue.zero(gradients_.data(), gradients_.bytes());
-}
-
-void ParameterStore::keep_gradients(Queue& queue) {
-  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  queue.copy(kept_gradients_.data(), gradients_.data(), kept_gradients_.bytes());
-}
-
 void ParameterStore::add_kept_gradients(Queue& queue, int bucket) {
-  const Bucket& sum = plan_.parameters.buckets()[static_cast<std::size_t>(bucket)];
-  SumArrays kernel;
-  kernel.sources[0] = kept_gradients_.as<float>() + plan_.parameters.offset(sum.parameters.front());
-  kernel.sources[1] = sum.gradients;
-  kernel.count = 2;
-  kernel.destination = sum.gradients;
-  kernel.elements = static_cast<std::int64_t>(sum.elements);
-  queue.run(kernel);
+  add_kept(bucket, [&](float* to, const auto& both, std::size_t elements) {
+    SumArrays kernel;
+    std::ranges::copy(both, kernel.sources);
+    kernel.count = 2;
+    kernel.destination = to;
+    kernel.elements = static_cast<std::int64_t>(elements);
+    queue.run(kernel);
+  });
 }
 
 std::vector<UpdateSegment> ParameterStore::segments_of(const UpdatePlan::Range& range,
@@ -208,13 +182,7 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
 
 UpdateArguments ParameterStore::arguments_of(const UpdatePlan::Range& range, const Launch& launch, const UpdateStep& step) const {
   const int first = range.parameters.front();
-  UpdateArguments arguments;
-  arguments.value = value(first);
-  arguments.gradient = gradient(first);
-  const std::span<const std::size_t> own = plan_.states.states_of(*range.optimizer);
-  for (std::size_t k = 0; k < own.size(); ++k) {
-    arguments.states[k] = states_[own[k]].as<float>() + plan_.states.place(static_cast<int>(own[k]), first);
-  }
+  UpdateArguments arguments = arrays_at(first, *range.optimizer);
   arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.parameters.offset(first) : nullptr;
   arguments.packs = static_cast<std::int64_t>(range.elements) / kPack;
   arguments.rows = range.rows;
@@ -255,37 +223,25 @@ void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
 }
 
 void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back) {
-  const std::size_t state = plan_.states.find_copy(copy);
-  const DeviceMemory& memory = states_[state];
-  if (!plan_.states.all()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
-  plan_.states.begin(state);
-  if (decay == 0) return;
-  Blend kernel;
-  kernel.value = values_.as<float>();
-  kernel.copy = memory.as<float>();
-  kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
-  kernel.decay = static_cast<float>(decay);
-  kernel.write_back = write_back;
-  queue.run(kernel);
+  blend_into(queue, copy, decay, [&](float* blended) {
+    Blend kernel;
+    kernel.value = values_.as<float>();
+    kernel.copy = blended;
+    kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
+    kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
+    kernel.decay = static_cast<float>(decay);
+    kernel.write_back = write_back;
+    queue.run(kernel);
+  });
 }
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
-  const std::size_t state = plan_.states.find_copy(copy);
-  if (!plan_.states.all()[state].begun) return;  // it would start equal to the values
   Swap kernel;
   kernel.value = values_.as<float>();
-  kernel.copy = states_[state].as<float>();
+  kernel.copy = begun_copy(copy);
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
   kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
-  queue.run(kernel);
-}
-
-float* ParameterStore::state_of(std::string_view name, int index) const {
-  const int state = plan_.states.find(name, index);
-  if (state == StatePlan::kValues) return value(index);
-  if (state == StatePlan::kGradients) return gradient(index);
-  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.states.place(state, index);
+  if (kernel.copy != nullptr) queue.run(kernel);
 }
 
 // Grows up to kMaxStaging.

@@ -1,5 +1,5 @@
-// All parameters of one replica in device memory, ordered by backend/store_plan.h. In bf16, convolutions and products read a
-// mirror of the values, with the same places. Padding stays zero.
+// All parameters of one replica in device memory (backend/store_plan.h). In bf16, convolutions and products read a mirror of
+// the values, with the same places.
 //
 // Not thread-safe. Only read() and write() wait for the device.
 #pragma once
@@ -32,11 +32,10 @@ struct WeightLayout {
 std::vector<float> to_memory(const WeightLayout& layout, std::span<const float> values);
 std::vector<float> from_memory(const WeightLayout& layout, std::span<const float> memory);
 
-class ParameterStore {
+class ParameterStore : public ParameterArrays<DeviceMemory> {
  public:
-  ParameterStore(const Network& network, const CompileOptions& options);
-
-  const StorePlan& plan() const { return plan_; }
+  ParameterStore(const Network& network, const CompileOptions& options)
+      : ParameterArrays(network, options), layouts_(network.parameters.size()) {}
 
   // ---- Planning ----
   // Vectors unless set by a layer. Throws Error(usage) if two executables of one network disagree.
@@ -47,18 +46,12 @@ class ParameterStore {
   void start(Machine& machine);
 
   // ---- After start() ----
-  float* value(int index) const { return values_.as<float>() + plan_.parameters.offset(index); }
   void* weights(int index) const;  // read by convolutions and products: the value, or its mirror in bf16
-  float* gradient(int index) const { return gradients_.as<float>() + plan_.parameters.offset(index); }
-
-  void zero_gradients(Queue& queue);
-  void keep_gradients(Queue& queue);  // puts gradients aside. Throws Error(usage) if compiled for whole batches
   void add_kept_gradients(Queue& queue, int bucket);
 
   // One launch over parallel arrays for each range of the plan (backend/update_plan.h), with a table of the differences between
   // parameters, and the workspace for norms and matrices.
   void update(Queue& queue, int bucket, const UpdateStep& step);
-  // decay 0 does not write the values: others may be reading them.
   void lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back);
   void swap_with(Queue& queue, std::string_view copy);
 
@@ -73,7 +66,6 @@ class ParameterStore {
   bool is_vector(int index) const;
   MatrixShape matrix_in_memory(int index) const;
   WeightLayout layout_of(std::string_view state, int index) const;
-  float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   void mirror(Queue& queue, int index);
 
   // Data of one range of the plan.
@@ -92,13 +84,9 @@ class ParameterStore {
   void in_pieces(std::size_t bytes, const Copy& copy);
   std::shared_ptr<HostMemory> pin_copy(std::size_t bytes);  // null: it cannot be had
 
-  const Network& network_;
-  CompileOptions options_;
-  StorePlan plan_{network_, options_};
   std::vector<WeightLayout> layouts_;  // by parameter
   Machine* machine_ = nullptr;
-  DeviceMemory values_, mirror_, gradients_, kept_gradients_;
-  std::vector<DeviceMemory> states_;  // parallel to the plan's states
+  DeviceMemory mirror_;
 
   std::vector<MatrixShape> matrices_;          // by parameter, in memory order
   std::vector<std::vector<Launch>> launches_;  // by bucket, parallel to the plan's ranges; empty without an optimizer

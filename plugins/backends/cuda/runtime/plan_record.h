@@ -7,21 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace millrace::cuda {
 
-// One entry: a line with the lengths of key and text and a checksum of both, then key and text, and the end of a line.
-std::string encode_plan(const std::string& key, const std::string& text);
-// Removes the entry at the beginning of `bytes`. Empty if there is none.
-std::optional<std::pair<std::string, std::string>> take_plan(std::string_view& bytes);
-
-// Text by key, as bytes: a line with the format's name, then entries.
-std::string encode_plans(const std::map<std::string, std::string>& entries);
-std::optional<std::map<std::string, std::string>> decode_plans(std::string_view bytes);  // empty: damaged
-
-// The choices of one planner, initialised from those of an earlier run. Earlier ones are valid only for the same device and
-// library; otherwise a warning names the difference, and choices are made again.
+// The choices of one planner as text: a line with the format's name, then entries (millrace/backend/engine_choices.h).
+// Initialised from those of an earlier run. Earlier ones are valid only for the same device and library; otherwise a warning
+// names the difference, and choices are made again.
 //
 //   PlanRecord record(saved, warn);
 //   record.here("device", "NVIDIA H100");             // before any other call

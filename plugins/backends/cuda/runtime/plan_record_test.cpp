@@ -64,8 +64,30 @@ TEST_F(PlanRecordTest, DamageAndRefusalsAreNamed) {
   record(saved())->refused("cuDNN", "conv 3x3");
   ASSERT_EQ(warnings_.size(), 2U);
   EXPECT_EQ(warnings_[0], "the engines saved with these weights cannot be read, and are chosen again");
-  EXPECT_EQ(warnings_[1],
-            "cuDNN does not take back the engine that was saved with these weights for the conv 3x3: one is chosen again");
+  EXPECT_EQ(warnings_[1], "cuDNN rejects the engine saved with these weights for the conv 3x3: another is chosen");
+}
+
+TEST_F(PlanRecordTest, NoDamageIsRead) {
+  const std::string whole = saved();
+  for (std::size_t end = 0; end < whole.size(); ++end) {  // cut at an entry's end it is a smaller valid record
+    EXPECT_EQ(record(whole.substr(0, end))->find("cuDNN", "conv 3x3").value_or("engine 62\n{}"), "engine 62\n{}") << end;
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    std::string changed = whole;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    EXPECT_EQ(record(changed)->find("cuDNN", "conv 3x3"), std::nullopt) << i;
+  }
+}
+
+// Weights files contain it.
+TEST_F(PlanRecordTest, KeepsTheFormatOfSavedWeights) {
+  EXPECT_EQ(saved(),
+            "millrace plans 1\n"
+            "17 7 eeebd59ce193052d\ncuBLASLt: 10 x 20bare 1f\n"
+            "15 12 951e79f40ec8c087\ncuDNN: conv 3x3engine 62\n{}\n"
+            "14 2 f19cc713be6da28f\nhere: cuBLASLt13\n"
+            "11 5 6e4d26c33c203088\nhere: cuDNN91900\n"
+            "12 4 7a6e23d742ee6a74\nhere: deviceH100\n");
 }
 
 TEST_F(PlanRecordTest, LeavesOutWhatIsNoText) {

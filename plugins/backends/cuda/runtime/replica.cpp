@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "backend.h"
-#include "compiled_network.h"
 #include "device_meter.h"
+#include "executable.h"
 #include "losses.h"
+#include "millrace/backend/executables.h"
 #include "millrace/error.h"
 #include "parameter_store.h"
 #include "staging.h"
@@ -41,11 +42,7 @@ class BatchInput {
       }
     }
     pixel_table_ = DeviceMemory(machine, values.size() * sizeof(float), "table of pixel values");
-    const HostMemory host(machine, pixel_table_.bytes());
-    machine.host_access(host.data(), host.bytes(), true);
-    std::memcpy(host.data(), values.data(), host.bytes());
-    compute_.copy_in(pixel_table_.data(), host.data(), host.bytes());
-    compute_.mark()->wait();
+    upload(machine, compute_, pixel_table_.data(), values);
   }
 
   // Submits the copy, and makes `compute` wait for it.
@@ -91,6 +88,99 @@ class BatchInput {
   const std::unique_ptr<Staging> staging_;
   DeviceMemory pixel_table_;
   StagedBatch staged_;
+};
+
+// Shortcuts are only for training.
+Shortcuts supported_shortcuts(Machine& machine, const CompileOptions& options) {
+  Shortcuts wanted = Shortcuts::from_environment();
+  wanted.recordings = wanted.recordings && options.graphs && !options.time_layers;
+  if (options.train_batch > 0) wanted.recordings = wanted.recordings && recordings_work(machine);
+  return wanted;
+}
+
+// The network compiled for training and for inference, and the device memory of its executables.
+class CompiledNetwork {
+ public:
+  // Plans for full batches, and finishes planning `parameters`, whose layouts these executables choose. Throws the errors of
+  // Executable. The arguments must outlive this object.
+  CompiledNetwork(Machine& machine, const Network& network, const CompileOptions& options, ParameterStore& parameters)
+      : machine_(machine), executables_(network, options) {
+    CompileContext context{executables_.network(), options, parameters, machine, supported_shortcuts(machine, options)};
+    const auto fused = [&](std::vector<LayerPort> outputs) {
+      return fuse(network, {.backend = "cuda", .pool_behind_relu = context.shortcuts.norm_pool, .outputs = std::move(outputs)});
+    };
+    executables_.compile(context, fused(options.request.loss_outputs(network)), fused(options.request.outputs));
+    parameters.finish_planning(machine);
+    bucket_nodes_ = first_nodes(network, executables_.nodes(true), parameters.plan().parameters.buckets());
+    if (options.time_layers) layer_meter_ = std::make_unique<DeviceMeter>(machine, TraceRequest::kMaxSpans);
+  }
+
+  // Allocates. REQUIRES: the memory of the parameters. `drain` waits for all submitted work.
+  void start(const std::function<void()>& drain) {
+    CompileContext& context = executables_.context();
+    scalars_ = DeviceMemory(machine_, sizeof(StepScalars), "step");
+    context.scalars = scalars();
+    tickets_ = DeviceMemory(machine_, context.ticket_bytes, "tickets of sums");
+    context.tickets = tickets_.as<std::uint32_t>();
+    context.layers = layer_meter_.get();
+    executables_.start(drain, [this, drain](std::size_t bytes) {
+      if (bytes > arena_.bytes()) {
+        if (arena_.bytes() > 0) drain();
+        arena_ = DeviceMemory();
+        arena_ = DeviceMemory(machine_, bytes, "activations, their gradients and workspaces");
+      }
+      return arena_.data();
+    });
+  }
+
+  Executables<Executable>& executables() { return executables_; }
+  std::size_t arena_bytes() const { return executables_.arena_bytes(); }
+  const Shortcuts& shortcuts() const { return executables_.context().shortcuts; }  // those that the device supports
+  // By bucket: the first node in forward order, so the last of backward, with gradients in it.
+  const std::vector<int>& bucket_nodes() const { return bucket_nodes_; }
+  StepScalars* scalars() const { return scalars_.as<StepScalars>(); }  // device memory: a step's values for passes
+
+  // One pass over zeros that changes no running statistics, so that the driver and the libraries load their kernels.
+  void rehearse(Executable& network, Queue& queue) {
+    CompileContext& context = executables_.context();
+    context.rehearsal = true;
+    network.begin(queue);
+    queue.zero(network.input().data, network.input().spec.bytes());
+    network.forward(queue);
+    if (&network == executables_.full(true)) {
+      for (const auto& each : network.plan().measured()) queue.zero(each.d_output().data, each.d_output().spec.bytes());
+      network.backward(queue, [](int) {});
+    }
+    context.rehearsal = false;
+  }
+
+  std::string engines() const {  // for full batches, by layer
+    std::string text;
+    for (const bool training : {true, false}) {
+      if (const Executable* network = executables_.full(training)) text += network->describe();
+    }
+    return text;
+  }
+
+  bool times_layers() const { return layer_meter_ != nullptr; }
+  std::vector<LayerTime> layer_times() const {  // REQUIRES: times_layers(), and all work is complete
+    std::vector<LayerTime> times = executables_.layer_times();
+    for (const WorkSpan& span : layer_meter_->spans()) {
+      const auto layer = std::ranges::find(times, span.queue, &LayerTime::layer);
+      if (layer == times.end()) continue;
+      const bool forward = span.what == Executable::kForward;
+      (forward ? layer->forward : layer->backward) += span.end - span.begin;
+      layer->passes += forward ? 1 : 0;
+    }
+    return times;
+  }
+
+ private:
+  Machine& machine_;
+  Executables<Executable> executables_;
+  std::vector<int> bucket_nodes_;
+  DeviceMemory arena_, scalars_, tickets_;
+  std::unique_ptr<DeviceMeter> layer_meter_;  // with CompileOptions::time_layers: a span for each layer of a pass
 };
 
 // Submits forward and backward of training steps.
@@ -187,12 +277,11 @@ class TrainingPasses {
 // An update thus runs under the backward of the layers before it. Only drain(), read() and write() wait for the device.
 class ParameterQueue {
  public:
-  // `passes`: the queue of forward and backward. `trace`: null, or records a piece for each update. All must outlive this object.
-  ParameterQueue(Machine& machine, ParameterStore& parameters, Queue& passes, DeviceMeter& meter, StepTrace* trace)
+  // `passes`: the queue of forward and backward. All must outlive this object.
+  ParameterQueue(Machine& machine, ParameterStore& parameters, Queue& passes, DeviceMeter& meter)
       : parameters_(parameters),
         passes_(passes),
         meter_(meter),
-        trace_(trace),
         queue_(machine.make_queue("update")),
         filled_(parameters.plan().parameters.buckets().size()) {}
 
@@ -222,8 +311,7 @@ class ParameterQueue {
     queue_->wait(after);
     queue_->wait(filled_[static_cast<std::size_t>(bucket)]);  // for any `after`, backward still reads the weights until then
     {
-      const StepTrace::Piece piece(trace_, *queue_, "update", "optimizer");
-      const DeviceMeter::Piece measured(&meter_, *queue_, &DeviceTimes::update);
+      const DeviceMeter::Piece piece(&meter_, *queue_, "update", "optimizer", &DeviceTimes::update);
       parameters_.update(*queue_, bucket, step);
     }
     return mark_updated();
@@ -270,7 +358,6 @@ class ParameterQueue {
   ParameterStore& parameters_;
   Queue& passes_;
   DeviceMeter& meter_;
-  StepTrace* const trace_;
   const std::unique_ptr<Queue> queue_;
   std::vector<Ref<Mark>> filled_;  // by bucket, from the last backward, which no longer reads its weights then
   Ref<Mark> updated_;              // the last work on parameters
@@ -361,7 +448,8 @@ class GpuReplica final : public Replica, public MeasuresDevice {
         compiled_(*machine_, network_, options_, parameters_),
         losses_(*machine_, network_, options_.request.losses, most_samples()),
         view_sum_(*machine_, MapSpec::of(network_.output(), most_samples(), DataType::f32), options_.request.sums_views),
-        meter_(std::make_unique<DeviceMeter>(*machine_)) {
+        trace_(TraceRequest::from_environment()),
+        meter_(std::make_unique<DeviceMeter>(*machine_, trace_.wants_spans() ? TraceRequest::kMaxSpans : 0)) {
     check_fit(options_.resident_sets, memory_plan(), machine_->info());
   }
 
@@ -370,7 +458,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       if (!input_) return;
       drain();
       losses_.deliver();
-      if (trace_) trace_->finish(compiled_.engines());
+      if (trace_.wants_spans()) trace_.finish(*machine_, meter_->spans(), compiled_.engines());
     } catch (const Error&) {  // finish() reports these errors
     }
   }
@@ -399,7 +487,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
            memory_advice(plan, bytes_by_samples(), most_samples(), machine_->info().memory, free));
     }
     for (const bool training : {true, false}) {
-      Executable* const network = compiled_.full(training);
+      Executable* const network = compiled_.executables().full(training);
       if (network == nullptr) continue;
       compiled_.rehearse(*network, *compute_);
       if (training) passes_->record(*network, filled_buckets_of(0));
@@ -414,10 +502,9 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     first_sample_ = batch->first_slot + begin;
     filled_buckets_ = filled_buckets_of(batch->epoch);
     if (count == 0) return;
-    Executable& network = compiled_.training(count, batch->epoch);
+    Executable& network = compiled_.executables().training(count, batch->epoch);
     input_->load(batch, begin, count);
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "ingest", &DeviceTimes::training);
     network.begin(*compute_);
     input_->ingest(network.input(), View{});
     training_ = &network;
@@ -432,8 +519,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     SetScalars scalars;
     scalars.values = {step, first_sample_};
     scalars.out = compiled_.scalars();
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "forward", &DeviceTimes::training);
     compute_->run(scalars);
     passes_->forward(*training_);
     training_->begin_loss(*compute_);
@@ -444,8 +530,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       for (const LossTerm& term : terms) losses_.clear(term);
       return compute_->mark();
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "loss", &DeviceTimes::training);
     Ref<Event> known;
     const auto run = [&](const LossTerm& term, const auto& at, bool add) {
       known = losses_.run(*compute_, term, {at.output(), &at.d_output(), add}, input_->staged(), input_->pixel_table());
@@ -464,8 +549,7 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       for (int bucket = 0; bucket < filled_buckets_; ++bucket) announce(bucket, mark);
       return;
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::training);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "backward", &DeviceTimes::training);
     passes_->backward(*training_, filled_buckets_, announce);
   }
 
@@ -490,9 +574,9 @@ class GpuReplica final : public Replica, public MeasuresDevice {
     const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
     check_views(network_, looks);
     const bool one = is_one_view(looks);
-    Executable& network = compiled_.inference(count);
+    Executable& network = compiled_.executables().inference(count);
     input_->load(batch, begin, count);
-    const DeviceMeter::Piece measured(meter_.get(), *compute_, &DeviceTimes::inference);
+    const DeviceMeter::Piece piece(meter_.get(), *compute_, "compute", "inference", &DeviceTimes::inference);
     result_ = one ? network.output() : view_sum_.begin(network.output());
     inferred_ = &network;
     for (const View& view : looks) {
@@ -501,7 +585,6 @@ class GpuReplica final : public Replica, public MeasuresDevice {
       network.forward(*compute_);
       if (!one) view_sum_.add(*compute_, network.output(), view);
     }
-    const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
     Ref<Event> known;
     if (loss == nullptr)
       known = compute_->mark();
@@ -592,15 +675,14 @@ class GpuReplica final : public Replica, public MeasuresDevice {
 
   void allocate() {
     compute_ = machine_->make_queue("compute");
-    trace_ = StepTrace::from_environment(*machine_);
     parameters_.start(*machine_);
-    updates_.emplace(*machine_, parameters_, *compute_, *meter_, trace_.get());
+    updates_.emplace(*machine_, parameters_, *compute_, *meter_);
     losses_.start();
     view_sum_.start();
     compiled_.start([this] { drain(); });
     passes_.emplace(*machine_, *compute_, compiled_.bucket_nodes(), compiled_.shortcuts().recordings);
     auto staging = std::make_unique<Staging>(*machine_, most_samples(), network_.input, target_needs(), options_.resident_sets,
-                                             trace_.get(), meter_.get());
+                                             meter_.get());
     input_.emplace(*machine_, network_, std::move(staging), *compute_);
   }
 
@@ -626,10 +708,10 @@ class GpuReplica final : public Replica, public MeasuresDevice {
   CompiledNetwork compiled_;
   Losses losses_;
   ViewSum view_sum_;
+  const TraceRequest trace_;
   const std::unique_ptr<DeviceMeter> meter_;
 
   // Created by start().
-  std::unique_ptr<StepTrace> trace_;  // null: disabled
   std::unique_ptr<Queue> compute_;
   std::optional<TrainingPasses> passes_;
   std::optional<ParameterQueue> updates_;

@@ -314,7 +314,7 @@ TEST(GpuReplica, RefusesImagesThatDoNotFitTheDevice) {
                   "take 13.0 MiB. The network needs "),
         0U)
         << text;
-    EXPECT_NE(text.find("that is more than its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
+    EXPECT_NE(text.find("which exceeds its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
               std::string::npos)
         << text;
   }

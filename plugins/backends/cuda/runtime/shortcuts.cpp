@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <string_view>
 
 #include "kernels/plain.h"
@@ -39,212 +36,6 @@ void switch_off(Shortcuts& shortcuts, std::string_view name) {
   for (const Switch& each : kSwitches) known += fmt::format("{}{}", known.empty() ? "" : ", ", each.name);
   fail(ErrorKind::usage, "{} names '{}'; it may name {}", kVariable, name, known);
 }
-
-// ---- The trial ----
-
-constexpr std::int64_t kChannels = 32, kPacks = kChannels / kPack;
-constexpr std::int64_t kRows = 34 * 512;  // 34 chunks, so two groups of them
-constexpr PoolExtents kPooling = {.n = 1, .h = 64, .w = 68, .out_h = 32, .out_w = 34, .packs = kPacks};  // as in ResNet
-constexpr PoolWindow kWindow = {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .top = 1, .left = 1};
-constexpr std::int64_t kPooled = kPooling.n * kPooling.out_h * kPooling.out_w * kChannels;
-constexpr std::int64_t kRowsPooled = kPooling.n * kPooling.h * kPooling.w;
-static_assert(kRowsPooled <= kRows);
-using Channels = std::array<float, kChannels>;
-
-// A batch norm with a ReLU after an addition, or before a pooling. All in device memory.
-struct Scratch {
-  alignas(kAlignment) Bf16 x[kRows * kChannels], residual[kRows * kChannels], dy[kRows * kChannels];
-  alignas(kAlignment) Bf16 y[kRows * kChannels], masked[2][kRows * kChannels];
-  alignas(kAlignment) Bf16 pooled[2][kPooled];
-  alignas(kAlignment) std::uint8_t index[2][kPooled];
-  alignas(kAlignment) std::uint8_t positive[kRows * kPacks];
-  alignas(kAlignment) float partial[64 * 2 * kChannels];
-  alignas(kAlignment) double groups[2 * 2 * kChannels];
-  alignas(kAlignment) std::uint32_t tickets[kTickets];
-  alignas(kAlignment) Channels mean, variance, factor;
-};
-// Results on the host.
-struct Found {
-  Channels mean, variance;
-};
-
-class Trial {
- public:
-  explicit Trial(Machine& machine)
-      : machine_(machine),
-        memory_(machine, sizeof(Scratch), "scratch of a trial"),
-        host_(machine, 3 * sizeof(Scratch::x)),
-        queue_(machine.make_queue("trial")) {
-    fill();
-  }
-
-  // Empty, or how the results differ.
-  std::string last_block() {
-    statistics(false);
-    const Channels mean = found().mean, variance = found().variance;
-    for (int time = 1; time <= 2; ++time) {  // tickets must be unchanged
-      statistics(true);
-      for (std::size_t c = 0; c < kChannels; ++c) {
-        if (near(found().mean[c], mean[c]) && near(found().variance[c], variance[c])) continue;
-        return fmt::format("sum {} of channel {} gives mean {} and variance {}, not {} and {}", time, c, found().mean[c],
-                           found().variance[c], mean[c], variance[c]);
-      }
-    }
-    return {};
-  }
-  std::string sign_bits() {
-    statistics(false);
-    forward();
-    for (const bool bits : {false, true}) masked(bits);
-    if (const auto at = difference(device().masked)) return fmt::format("the gradient of value {} is masked in another way", *at);
-    return {};
-  }
-  std::string norm_pool() {
-    statistics(false);
-    pool_apart();
-    pool_together();
-    if (const auto at = difference(device().pooled)) return fmt::format("value {} is another", *at);
-    if (const auto at = difference(device().masked, kRowsPooled * kChannels))
-      return fmt::format("the gradient of value {} is another", *at);
-    return {};
-  }
-
- private:
-  static bool near(float a, float b) { return std::abs(a - b) <= 1e-5F * std::max(1.0F, std::abs(b)); }
-  Scratch& device() const { return *memory_.as<Scratch>(); }
-  const Found& found() const { return *reinterpret_cast<const Found*>(host_.data()); }
-
-  // Values from -2 to 2 in steps that bf16 can represent.
-  void fill() {
-    auto* const values = reinterpret_cast<Bf16*>(host_.data());
-    machine_.host_access(host_.data(), 3 * sizeof(Scratch::x), true);
-    std::uint32_t state = 1;
-    for (std::int64_t i = 0; i < 3 * kRows * kChannels; ++i) {
-      state = state * 1664525U + 1013904223U;
-      values[i] = from_float<Bf16>(static_cast<float>(static_cast<int>(state >> 24) - 128) / 64.0F);
-    }
-    queue_->copy_in(device().x, host_.data(), 3 * sizeof(Scratch::x));
-    machine_.finish();
-  }
-  void fetch(void* to, const void* from, std::size_t bytes) {
-    queue_->copy_out(to, from, bytes);
-    machine_.finish();
-    machine_.host_access(to, bytes, false);
-  }
-
-  void statistics(bool in_last_block) {
-    Scratch& d = device();
-    FinishMoments<Bf16> finish;
-    finish.x = d.x;
-    finish.partial = d.partial;
-    finish.rows = kRows;
-    finish.packs = kPacks;
-    finish.epsilon = 1e-5F;
-    finish.mean = d.mean.data();
-    finish.variance = d.variance.data();
-    finish.factor = d.factor.data();
-    Moments<Bf16> moments;
-    moments.x = d.x;
-    moments.rows = kRows;
-    moments.packs = kPacks;
-    moments.partial = d.partial;
-    queue_->zero(d.mean.data(), sizeof(Channels) * 3);
-    if (in_last_block) {
-      moments.last = {d.tickets, d.groups};
-      moments.finish = finish;
-    }
-    queue_->run(moments);
-    if (!in_last_block) queue_->run(finish);
-    fetch(host_.data(), d.mean.data(), 2 * sizeof(Channels));
-  }
-  void forward() {
-    Scratch& d = device();
-    Normalise<Bf16> kernel;
-    kernel.x = d.x;
-    kernel.residual = d.residual;
-    kernel.y = d.y;
-    kernel.mean = d.mean.data();
-    kernel.factor = d.factor.data();
-    kernel.rows = kRows;
-    kernel.packs = kPacks;
-    kernel.activation = Activation::relu;
-    kernel.positive = d.positive;
-    queue_->run(kernel);
-  }
-  NormaliseBackwardSums<Bf16> backward_sums(Bf16* masked, std::int64_t rows) {
-    Scratch& d = device();
-    NormaliseBackwardSums<Bf16> kernel;
-    kernel.x = d.x;
-    kernel.masked = masked;
-    kernel.mean = d.mean.data();
-    kernel.factor = d.factor.data();
-    kernel.rows = rows;
-    kernel.packs = kPacks;
-    kernel.activation = Activation::relu;
-    kernel.partial = d.partial;
-    return kernel;
-  }
-  void masked(bool by_bits) {
-    Scratch& d = device();
-    NormaliseBackwardSums<Bf16> kernel = backward_sums(d.masked[by_bits ? 1 : 0], kRows);
-    kernel.dy = d.dy;
-    if (by_bits)
-      kernel.positive = d.positive;
-    else
-      kernel.y = d.y;
-    queue_->run(kernel);
-  }
-  void pool_apart() {
-    Scratch& d = device();
-    Normalise<Bf16> normalise;
-    normalise.x = d.x;
-    normalise.y = d.y;
-    normalise.mean = d.mean.data();
-    normalise.factor = d.factor.data();
-    normalise.rows = kRowsPooled;
-    normalise.packs = kPacks;
-    normalise.activation = Activation::relu;
-    queue_->run(normalise);
-    queue_->run(MaxPool<Bf16>{d.y, d.pooled[0], d.index[0], kPooling, kWindow});
-    queue_->run(MaxPoolBackward<Bf16>{d.dy, d.index[0], d.y, kPooling, kWindow});
-    NormaliseBackwardSums<Bf16> sums = backward_sums(d.masked[0], kRowsPooled);
-    sums.dy = d.y;
-    queue_->run(sums);
-  }
-  void pool_together() {
-    Scratch& d = device();
-    NormaliseMaxPool<Bf16> forward;
-    forward.x = d.x;
-    forward.y = d.pooled[1];
-    forward.index = d.index[1];
-    forward.mean = d.mean.data();
-    forward.factor = d.factor.data();
-    forward.at = kPooling;
-    forward.window = kWindow;
-    queue_->run(forward);
-    NormaliseBackwardSums<Bf16> sums = backward_sums(d.masked[1], kRowsPooled);
-    sums.pooled = {d.dy, d.index[1], kPooling, kWindow};
-    queue_->run(sums);
-  }
-
-  // The first of `count` values in which two maps of the device differ.
-  template <std::size_t kCount>
-  std::optional<std::size_t> difference(const Bf16 (&maps)[2][kCount], std::size_t count = kCount) {
-    std::vector<std::uint16_t> bits[2];
-    for (int which : {0, 1}) {
-      bits[which].resize(count);
-      fetch(host_.data(), maps[which], count * sizeof(Bf16));
-      std::memcpy(bits[which].data(), host_.data(), count * sizeof(Bf16));
-    }
-    const auto differs = std::mismatch(bits[0].begin(), bits[0].end(), bits[1].begin()).first;
-    return differs == bits[0].end() ? std::nullopt : std::optional(static_cast<std::size_t>(differs - bits[0].begin()));
-  }
-
-  Machine& machine_;
-  DeviceMemory memory_;
-  HostMemory host_;
-  std::unique_ptr<Queue> queue_;  // last: its work must end before the memory is freed
-};
 
 // ---- The trial of recordings ----
 
@@ -348,39 +139,25 @@ Shortcuts Shortcuts::from_environment() {
   return shortcuts;
 }
 
-Shortcuts try_shortcuts(Machine& machine, Shortcuts wanted, std::vector<std::string>& refused) {
-  if (machine.free_memory() < 2 * sizeof(Scratch)) return wanted;  // start() reports the lack
-  const auto attempt = [&](bool& on, const std::string& name, const char* refusal, const auto& run) {
-    if (!on) return;
-    const Tried::Outcome outcome = machine.tried().once(name, [&]() -> std::string {
-      try {
-        return run();
-      } catch (const Error& error) {
-        machine.finish();  // throws if the device is unusable
-        return error.message();
-      }
-    });
-    on = outcome.trouble.empty();
-    if (!on && outcome.is_new) refused.push_back(fmt::format("{}: {}", refusal, outcome.trouble));
-  };
-  std::optional<Trial> kernels;  // made for the first trial, and again after an error
-  const auto compare = [&](std::string (Trial::*run)()) {
-    return [&kernels, &machine, run] {
-      if (!kernels) kernels.emplace(machine);
-      try {
-        return (*kernels.*run)();
-      } catch (const Error&) {
-        kernels.reset();
-        throw;
-      }
-    };
-  };
-  attempt(wanted.last_block, "last_block", "'last_block' is not used", compare(&Trial::last_block));
-  attempt(wanted.sign_bits, "sign_bits", "'sign_bits' is not used", compare(&Trial::sign_bits));
-  attempt(wanted.norm_pool, "norm_pool", "'norm_pool' is not used", compare(&Trial::norm_pool));
-  attempt(wanted.recordings, "recordings", "recordings are off, and steps are submitted kernel by kernel",
-          [&] { return RecordingTrial(machine).run(); });
-  return wanted;
+bool recordings_work(Machine& machine) {
+  const std::string key = "recordings work";
+  if (machine.choices().find(key)) return true;
+  if (machine.free_memory() < 2 * sizeof(Chain)) return true;  // start() reports the lack
+  std::string trouble;
+  try {
+    trouble = RecordingTrial(machine).run();
+  } catch (const Error& error) {
+    machine.finish();  // throws if the device is unusable
+    trouble = error.message();
+  }
+  if (trouble.empty()) {
+    machine.choices().put(key, "");
+    return true;
+  }
+  machine.choices().warn_once(
+      key, fmt::format("{}: recordings are off, and steps are submitted kernel by kernel: {}", machine.info().name, trouble),
+      [&](std::string_view message) { machine.warn(message); });
+  return false;
 }
 
 }  // namespace millrace::cuda

@@ -1,11 +1,8 @@
-// Ways to move fewer bytes, or to launch less, that a device may refuse. Each is tried before a network is planned with it, and
-// can be disabled: MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool,recordings. Results depend on
-// them only by rounding: `accumulate` rounds a sum of two gradients once instead of twice, and `last_block` adds in another
-// order.
+// Ways to move fewer bytes, or to launch less. Each can be disabled:
+// MILLRACE_CUDA_WITHOUT=accumulate,sign_bits,last_block,norm_pool,recordings. Results depend on them only by rounding:
+// `accumulate` rounds a sum of two gradients once instead of twice, and `last_block` adds in another order. Recordings are tried
+// on the device before use, engines that accumulate when they are chosen; tests/gpu/kernels tests the others.
 #pragma once
-
-#include <string>
-#include <vector>
 
 #include "machine.h"
 
@@ -24,10 +21,8 @@ struct Shortcuts {
   friend bool operator==(const Shortcuts&, const Shortcuts&) = default;
 };
 
-// Computes a small batch norm with and without the shortcuts in our kernels (last_block, sign_bits, norm_pool), launches a
-// recording and waits for its mark, and disables shortcuts that differ or fail. Each is tried once on a device
-// (Machine::tried()): `refused` receives a sentence for each new failure. Throws Error(device) if the device is lost. (A
-// library's engines are tried when chosen.)
-Shortcuts try_shortcuts(Machine& machine, Shortcuts wanted, std::vector<std::string>& refused);
+// Launches a recording and waits for its mark. If that fails, it warns once for each device and process. Success is stored
+// (Machine::choices()), failure is not, since it may pass. Throws Error(device) if the device is lost.
+bool recordings_work(Machine& machine);
 
 }  // namespace millrace::cuda

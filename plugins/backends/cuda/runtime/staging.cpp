@@ -50,8 +50,8 @@ TargetNeeds TargetNeeds::of(const Network& network, std::span<const LossAt> loss
 }
 
 Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs,
-                 const std::vector<ResidentSet>& resident_sets, StepTrace* trace, DeviceMeter* meter)
-    : machine_(machine), samples_(samples), needs_(needs), trace_(trace), meter_(meter), queue_(machine.make_queue("copy")) {
+                 const std::vector<ResidentSet>& resident_sets, DeviceMeter* meter)
+    : machine_(machine), samples_(samples), needs_(needs), meter_(meter), queue_(machine.make_queue("copy")) {
   for (Place& place : places_) {
     reserve(place.pixels, samples * window.bytes(), "pixels of a batch");
     reserve(place.targets, samples * needs.bytes(window), "target images of a batch");
@@ -158,8 +158,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   staged.count = count;
   queue_->wait(place.read);
   {
-    const StepTrace::Piece piece(trace_, *queue_, "copy", "batch");
-    const DeviceMeter::Piece measured(meter_, *queue_, &DeviceTimes::copying);
+    const DeviceMeter::Piece piece(meter_, *queue_, "copy", "batch", &DeviceTimes::copying);
     copy_pixels(*batch, begin, reinterpret_cast<std::int32_t*>(host + layout.image_of), staged);
     if (images) queue_->copy_in(place.targets.data(), targets, target_bytes);
     queue_->copy_in(place.side.data(), host, layout.bytes);
@@ -232,8 +231,8 @@ void check_fit(const std::vector<ResidentSet>& sets, const MemoryPlan& plan, con
   if (images == 0 || plan.total() <= device.memory) return;
   const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
   fail(ErrorKind::usage,
-       "the images that {}:{} is to hold ({}) take {:.1f} MiB. The network needs {:.1f} MiB besides, and that is more than its "
-       "{:.1f} MiB: take fewer or smaller images, or set `device = false` in their cache",
+       "the images that {}:{} is to hold ({}) take {:.1f} MiB. The network needs {:.1f} MiB more, which exceeds its {:.1f} MiB: "
+       "take fewer or smaller images, or set `device = false` in their cache",
        device.backend, device.index, names, mebibytes(images), mebibytes(plan.total() - images), mebibytes(device.memory));
 }
 

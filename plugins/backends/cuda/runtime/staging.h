@@ -12,7 +12,6 @@
 #include "device_meter.h"
 #include "machine.h"
 #include "millrace/loss.h"
-#include "trace.h"
 
 namespace millrace::cuda {
 
@@ -72,7 +71,7 @@ class Staging {
  public:
   // trace, meter: null, or those of the replica's work.
   Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {},
-          const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr, DeviceMeter* meter = nullptr);
+          const std::vector<ResidentSet>& resident_sets = {}, DeviceMeter* meter = nullptr);
 
   // Device memory in bytes if images are not larger than the network's input.
   static std::size_t device_bytes(std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {});
@@ -105,7 +104,6 @@ class Staging {
   Machine& machine_;
   const std::uint32_t samples_;
   const TargetNeeds needs_;
-  StepTrace* const trace_;
   DeviceMeter* const meter_;
   Place places_[2];
   int place_ = 0;

@@ -7,9 +7,9 @@ namespace millrace::cuda {
 namespace {
 
 TEST(TraceSummary, CountsIdleTimeOfComputeAndCopiesUnderIt) {
-  const std::vector<TraceSpan> spans = {{"copy", "batch", 0, 2}, {"compute", "forward", 2, 4},
-                                        {"copy", "batch", 3, 5}, {"compute", "backward", 4, 6},
-                                        {"update", "sgd", 5, 7}, {"compute", "forward", 8, 10}};
+  const std::vector<WorkSpan> spans = {{"copy", "batch", 0, 2}, {"compute", "forward", 2, 4},
+                                       {"copy", "batch", 3, 5}, {"compute", "backward", 4, 6},
+                                       {"update", "sgd", 5, 7}, {"compute", "forward", 8, 10}};
   const TraceSummary summary = summarise(spans, 0);
   EXPECT_DOUBLE_EQ(summary.seconds, 10);
   EXPECT_DOUBLE_EQ(summary.compute_idle, 0.4);   // 0 to 2 and 6 to 8
@@ -20,7 +20,7 @@ TEST(TraceSummary, CountsIdleTimeOfComputeAndCopiesUnderIt) {
 }
 
 TEST(TraceSummary, LeavesTheWarmUpOutAndOverlapsInOnce) {
-  const std::vector<TraceSpan> spans = {{"compute", "slow", 0, 100}, {"compute", "a", 100, 103}, {"compute", "b", 102, 104}};
+  const std::vector<WorkSpan> spans = {{"compute", "slow", 0, 100}, {"compute", "a", 100, 103}, {"compute", "b", 102, 104}};
   EXPECT_DOUBLE_EQ(summarise(spans, 1).compute_idle, 0);
   EXPECT_DOUBLE_EQ(summarise(spans, 1).seconds, 4);
   EXPECT_DOUBLE_EQ(summarise(spans, 9).seconds, 0);

@@ -64,7 +64,7 @@ class Patience {
     if (++polls_ < kWithoutPause) return std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  bool is_time_to_look() const { return polls_ % 64 == 0; }
+  bool is_time_to_check() const { return polls_ % 64 == 0; }
 
  private:
   static constexpr int kWithoutPause = 2000;
@@ -129,8 +129,8 @@ void MpiGroup::start() {
   for (const int each : ranks_) {
     if (each >= 0) continue;
     fail(ErrorKind::usage,
-         "sums by MPI: MPI knows {} process{} and the run has {}: start all of them by one mpirun, or by srun "
-         "--mpi=pmix, or take communicator = \"auto\"",
+         "sums by MPI: MPI has {} process{} and the run has {}: start all of them with one mpirun, or with srun --mpi=pmix, or "
+         "set communicator = \"auto\"",
          size, size == 1 ? "" : "es", group_.size());
   }
   check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
@@ -178,7 +178,7 @@ void MpiGroup::send(int to, std::uint32_t channel, std::span<const std::byte> by
 void MpiGroup::await(const std::function<bool()>& is_done) {
   Patience patience;
   while (!is_done()) {
-    if (patience.is_time_to_look()) watch_.require_all();
+    if (patience.is_time_to_check()) watch_.require_all();
     patience.wait();
   }
 }

@@ -22,7 +22,7 @@ namespace millrace::cuda {
 // Thread-safe.
 class CublasLtApi {
  public:
-  CublasLtApi();  // throws Error(device) if there is no cuBLASLt 13
+  CublasLtApi();  // throws Error(device) without cuBLASLt 13
 
 #define MILLRACE_DECLARE(name) decltype(::name)* name = nullptr;
   MILLRACE_CUBLASLT_FUNCTIONS(MILLRACE_DECLARE)

@@ -20,7 +20,7 @@ namespace millrace::cuda {
 // Thread-safe.
 class CudnnApi {
  public:
-  // Throws Error(device) if there is no cuDNN 9. Also loads NVRTC if found: cuDNN, which generates code for fused operations,
+  // Throws Error(device) without cuDNN 9. Also loads NVRTC if found: cuDNN, which generates code for fused operations,
   // loads it by its bare name and then gets this one. Without it fewer operations are fused.
   CudnnApi();
 
