@@ -16,11 +16,11 @@ class ToldSource : public testkit::CountingSource {
   std::uint64_t fingerprint() const override { return 7; }
 };
 
-struct Versions {
+struct BuiltWith {
   std::string source, stage;
 };
 
-std::uint64_t fingerprint_of(const Versions& versions) {
+std::uint64_t fingerprint_of(const BuiltWith& versions) {
   Registry registry;
   RegistryContent::of(registry).plugins = {{"reading", versions.source, "", ""}, {"painting", versions.stage, "", ""}};
   StageType source = StageTypeAccess::make<ToldSource>(), stage = StageTypeAccess::make<testkit::Paint>();

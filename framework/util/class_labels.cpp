@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMaxNamed = 3;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 
 // "'0' is class '1', '1' is class '2'"
 std::string readings(const std::vector<std::string>& labels, const std::vector<std::int32_t>& read,
@@ -41,7 +41,7 @@ bool may_be_confused(const std::vector<std::string>& classes) {
 std::optional<std::int32_t> position_of_label(std::string_view label) {
   constexpr std::int32_t kMax = 999'999'999;
   std::int32_t number = 0;
-  if (label.empty() || !std::ranges::all_of(label, is_digit)) return std::nullopt;
+  if (label.empty() || !std::ranges::all_of(label, is_decimal)) return std::nullopt;
   const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), number);
   if (error != std::errc() || number > kMax) return std::nullopt;
   return number;
