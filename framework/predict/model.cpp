@@ -80,8 +80,6 @@ Model read_model(const std::string& from, const Registry& registry) {
   if (!fs::exists(file, error)) fail(ErrorKind::usage, "{}", no_such_file(from));
   model.weights_file = file.string();
   if (is_run(file.parent_path())) model.run = file.parent_path().string();
-  if (!model.run.empty()) model.data = data_of(model.run);
-  if (has_sha256()) model.weights_sha256 = sha256_of_file(model.weights_file);
   model.metadata = read_tensors_metadata(model.weights_file);
   model.recipe = recipe_of(model.metadata, model.weights_file, registry);
   model.classes = classes_from(model.metadata);
@@ -92,6 +90,11 @@ Model read_model(const std::string& from, const Registry& registry) {
   source.is_measured = true;
   model.weights = load_weights(source, *model.network);
   return model;
+}
+
+void add_provenance(Model& model) {
+  if (!model.run.empty()) model.data = data_of(model.run);
+  if (has_sha256()) model.weights_sha256 = sha256_of_file(model.weights_file);
 }
 
 bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry) {

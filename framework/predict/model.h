@@ -15,9 +15,10 @@
 namespace millrace {
 
 struct Model {
-  std::string weights_file, weights_sha256;
-  std::string run;                              // folder of the run that wrote the weights; "": unknown
-  std::string data;                             // the run's sources as JSON: samples and hash of the listing; "": unknown
+  std::string weights_file;
+  std::string weights_sha256;  // see add_provenance()
+  std::string run;             // folder of the run that wrote the weights; "": unknown
+  std::string data;            // the run's sources as JSON: samples and hash of the listing. See add_provenance()
   std::map<std::string, std::string> metadata;  // of the file
   InferenceRecipe recipe;
   std::shared_ptr<const Network> network;
@@ -28,6 +29,8 @@ struct Model {
 // `from`: the folder of a run, for its best weights or else the last ones, or a file of weights that Millrace wrote. Throws
 // Error(usage) or Error(data) that names the file.
 Model read_model(const std::string& from, const Registry& registry);
+// Sets weights_sha256, unless this build lacks SHA-256, and data, if the run is known. Reads the whole file again.
+void add_provenance(Model& model);
 
 // True if the loss takes numbers from 0 to 1, like binary_cross_entropy: they state whether an image has a label.
 bool predicts_labels(const InferenceRecipe& recipe, const Registry& registry);

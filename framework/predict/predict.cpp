@@ -14,6 +14,7 @@
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
 #include "predict/predictor.h"
+#include "util/out_of_memory.h"
 
 using millrace::Error;
 using millrace::ErrorKind;
@@ -67,6 +68,7 @@ millrace_status report(millrace_status status, const char* text, millrace_error*
 }
 
 millrace_status status_of(const Error& error, millrace_status usual) {
+  if (lacks_memory(error)) return MILLRACE_MEMORY;
   if (error.kind() == ErrorKind::content) return MILLRACE_IMAGE;
   if (error.kind() == ErrorKind::device) return MILLRACE_DEVICE;
   if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::data || error.kind() == ErrorKind::storage) return usual;

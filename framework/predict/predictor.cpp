@@ -11,6 +11,7 @@
 #include "millrace/metrics/class_scores.h"
 #include "millrace/util/affine.h"
 #include "millrace/util/class_colours.h"
+#include "millrace/util/load_plugins.h"
 #include "prepare/devices.h"
 
 namespace millrace {
@@ -89,7 +90,24 @@ int port_to_predictions(const StageType& type) {
 
 const StageType& stage_type(const std::string& name, const Registry& registry) {
   if (const StageType* const type = registry.stages().find(name)) return *type;
-  fail(ErrorKind::usage, "no plugin has the stage '{}', which the weights need", name);
+  fail(ErrorKind::usage, "no plugin has the stage '{}', which the weights need{}", name, skipped_clause(registry, name));
+}
+
+// Recipes come from anywhere, and stages cast their packets: each stage must take what the one before it sends. Throws
+// Error(data).
+void require_chain(const std::vector<InferenceRecipe::StageUse>& uses, std::string_view first, std::string_view last,
+                   const Registry& registry) {
+  std::string_view at_hand = first;
+  for (const InferenceRecipe::StageUse& use : uses) {
+    const StageType& type = stage_type(use.type, registry);
+    if (type.inputs.size() != 1 || type.inputs.front().payload != at_hand)
+      fail(ErrorKind::data, "the stage '{}' of the weights cannot take {}, which comes before it", use.name, at_hand);
+    const auto sent = last == payload::kPredictions ? type.outputs.begin() + port_to_predictions(type)
+                                                    : std::ranges::find(type.outputs, last, &Port::payload);
+    if (sent == type.outputs.end()) fail(ErrorKind::data, "the stage '{}' of the weights does not send {}", use.name, last);
+    at_hand = sent->payload;
+  }
+  if (at_hand != last) fail(ErrorKind::data, "the stages of the weights make {} of images, not {}", at_hand, last);
 }
 
 // Recipes name the stages after `batch`, except those of older versions.
@@ -344,10 +362,13 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
   for (const auto& [name, value] : {std::pair{"threads", options.threads}, {"workers", options.workers}}) {
     if (value < 0 || value > 1024) fail(ErrorKind::usage, "{}: expected 0 to 1024, found {}", name, value);
   }
+  require_chain(recipe_.prepare, payload::kSampleChunk, payload::kImageChunk, registry);
+  require_chain(inference_of(recipe_, registry), payload::kBatch, payload::kPredictions, registry);
   open_device();
   make_preparation();
   for (const std::string& layer : options.layers) ports_.push_back(find_output(context_, "layers", layer));
   read_normalisation();
+  check_output();
   for (int i = 0; i < std::max(options.workers, 1); ++i) workers_.push_back(std::make_unique<ImagePrediction::Worker>(*this));
   if (!own_size_) model_.weights = {};
   const Lock lock(mutex_);
@@ -367,7 +388,9 @@ void Predictor::open_device() {
       fail(ErrorKind::usage, "device: expected a backend or a backend and a number, found '{}'", asked);
   }
   const BackendType* const type = registry_.backends().find(name);
-  if (type == nullptr) fail(ErrorKind::usage, "device: no plugin has the backend '{}'", name);
+  if (type == nullptr) {
+    fail(ErrorKind::usage, "device: no plugin has the backend '{}'{}", name, skipped_clause(registry_, name));
+  }
   const std::shared_ptr<Backend> backend = type->create();
   if (backend->devices().empty()) fail(ErrorKind::device, "device '{}': {}", asked, backend->unavailable_reason());
   DeviceOptions device;
@@ -402,16 +425,32 @@ void Predictor::make_preparation() {
   }
 }
 
-// As the sink of images would do, by what the file says of it.
+// As the sink that --predict chooses would draw.
 void Predictor::read_normalisation() {
+  constexpr const char *kSink = "write_images", *kKey = "normalised";
   if (task_ != PredictedTask::image) return;
-  for (const auto& [name, type] : registry_.stages()) {
-    if (std::ranges::find(type.writes, recipe_.output) == type.writes.end()) continue;
-    const Value* const table = recipe_.sinks.find(name);
-    const Value* said = table != nullptr && table->kind() == Value::Kind::table ? table->find("normalised") : nullptr;
-    if (said == nullptr) said = type.defaults.find("normalised");
-    if (said != nullptr && said->kind() == Value::Kind::boolean) draws_normalised_ = said->boolean();
+  const Value* const table = recipe_.sinks.find(kSink);
+  const Value* said = table != nullptr && table->kind() == Value::Kind::table ? table->find(kKey) : nullptr;
+  const StageType* const type = registry_.stages().find(kSink);
+  if (said == nullptr && type != nullptr) said = type->defaults.find(kKey);
+  if (said != nullptr && said->kind() == Value::Kind::boolean) draws_normalised_ = said->boolean();
+}
+
+// The recipe and the network are independent parts of a file.
+void Predictor::check_output() const {
+  constexpr std::int64_t kMaxMapClasses = kUnknownClass;  // of 8-bit maps, where the largest value is unknown
+  const Shape& output = model_.network->output();
+  if (task_ == PredictedTask::map && (output.rank() != 3 || output[0] < 2 || output[0] > kMaxMapClasses)) {
+    fail(ErrorKind::usage,
+         "the weights are for a class of each pixel: the network's output must have 2 to {} channels of pixels, and is {}",
+         kMaxMapClasses, to_string(output));
   }
+  if (task_ == PredictedTask::classes && static_cast<std::int64_t>(output.elements()) != output[0]) {
+    fail(ErrorKind::usage,
+         "the weights are for the class of an image: the network's output must be a score of each class, and is {}",
+         to_string(output));
+  }
+  if (task_ == PredictedTask::image) OutputPixels(model_.network.get(), draws_normalised_);
 }
 
 ImagePrediction::Worker& Predictor::take_worker() const {

@@ -92,6 +92,7 @@ class Predictor {
   void open_device();
   void make_preparation();
   void read_normalisation();
+  void check_output() const;
   ImagePrediction::Worker& take_worker() const;
   void return_worker(ImagePrediction::Worker& worker) const noexcept;
 

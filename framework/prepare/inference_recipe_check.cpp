@@ -11,6 +11,7 @@
 
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
+#include "millrace/util/load_plugins.h"
 #include "millrace/util/text.h"
 #include "network/transfer.h"
 #include "prepare/inference_recipe.h"
@@ -151,7 +152,9 @@ class RecipeCheck {
 
   const StageType& type_of(const std::string& owner, const std::string& name, RecipeRole role) const {
     const StageType* const type = is_word(name) ? registry_.stages().find(name) : nullptr;
-    if (type == nullptr) refuse("{} is of type '{}', which no plugin here registers", owner, shown(name));
+    if (type == nullptr)
+      refuse("{} is of type '{}', which no plugin here registers{}", owner, shown(name),
+             is_word(name) ? skipped_clause(registry_, name) : "");
     if (type->recipe_role == role) return *type;
     refuse("{} is of type '{}', whose role in recipes is {}, but stages here have the role {}", owner, name,
            role_name(type->recipe_role), role_name(role));

@@ -311,6 +311,38 @@ TEST(PredictLines, AnswersEachPathWithALine) {
   EXPECT_EQ(serve("--weights '" + (folder / "nothing") + "'").code, 2);
 }
 
+TEST(PredictLines, AnswersPathsThatAreNotFiles) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run_command({"mkfifo", folder / "pipe"}).code, 0);
+  const std::string good = trained().images[0];
+  std::ofstream(folder / "paths") << folder.path().string() << "\n/dev/zero\n"
+                                  << folder / "pipe"
+                                  << "\n"
+                                  << good << "\n";
+  const Outcome outcome = run_command({"/bin/sh", "-c",
+                                       fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
+                                                   tool("pipeline-run"), trained().run, folder / "paths")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  std::vector<nlohmann::json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
+  ASSERT_EQ(answers.size(), 4U) << outcome.out;
+  EXPECT_EQ(answers[0].at("error"), "cannot be read: it is a folder");
+  EXPECT_EQ(answers[1].at("error"), "cannot be read: it is a device or a pipe");
+  EXPECT_EQ(answers[2].at("error"), "cannot be read: it is a device or a pipe");
+  EXPECT_EQ(answers[3].count("error"), 0U);
+}
+
+TEST(PredictLines, EndsAtOnceOnASignal) {
+  const std::string command = fmt::format("'{}' --predict - --quiet --weights '{}'", tool("pipeline-run"), trained().run);
+  const Outcome outcome =
+      run_command({"/bin/sh", "-c", fmt::format("sleep 8 | timeout --preserve-status -s TERM 2 {}", command)});
+  EXPECT_EQ(outcome.code, 128 + 15) << outcome.err;
+  EXPECT_NE(outcome.err.find("nothing to save"), std::string::npos) << outcome.err;
+  for (const char* option : {"--trace t.json", "--devices 'cpu*2'"})
+    EXPECT_EQ(run_command({"/bin/sh", "-c", fmt::format("{} {} < /dev/null", command, option)}).code, 2) << option;
+}
+
 TEST(Embedding, NamesWhatIsWrongWithAModel) {
   const TemporaryFolder folder;
   const auto refused = [](const std::string& path) { return failure([&] { const Model model(path); }); };
@@ -328,6 +360,50 @@ TEST(Embedding, NamesWhatIsWrongWithAModel) {
   options = {};
   options.threads = -1;
   EXPECT_EQ(failure([&] { const Model model(trained().run, options); }).first, MILLRACE_MODEL);
+}
+
+// The weights with another text in place of `from` in their recipe.
+std::string with_recipe(const std::vector<std::pair<std::string, std::string>>& changes) {
+  const std::string whole = read_file(trained().weights);
+  std::uint64_t size = 0;
+  std::memcpy(&size, whole.data(), sizeof size);
+  auto header = nlohmann::ordered_json::parse(whole.substr(8, size));
+  auto recipe = header.at("__metadata__").at("usage").get<std::string>();
+  for (const auto& [from, to] : changes) {
+    const std::size_t at = recipe.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << recipe;
+    if (at != std::string::npos) recipe.replace(at, from.size(), to);
+  }
+  header["__metadata__"]["usage"] = recipe;
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t new_size = text.size();
+  std::string bytes(sizeof new_size, 0);
+  std::memcpy(bytes.data(), &new_size, sizeof new_size);
+  return bytes + text + whole.substr(8 + size);
+}
+
+TEST(Embedding, HostileRecipesAreRefused) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::vector<std::pair<std::string, std::string>>& changes) {
+    std::ofstream(folder / "w.safetensors", std::ios::binary) << with_recipe(changes);
+    return failure([&] { Model(folder / "w.safetensors").numbers(encoded(png_of(32, 32))); });
+  };
+  EXPECT_EQ(refused({}).first, MILLRACE_OK);
+  const auto twice = refused({{"predict = [\"forward\"]", "predict = [\"forward\", \"again\"]"},
+                              {"[stages.forward]", "[stages.again]\nstage = \"forward\"\n[stages.forward]"}});
+  EXPECT_EQ(twice.first, MILLRACE_MODEL);
+  EXPECT_NE(twice.second.find("'again' of the weights cannot take Predictions"), std::string::npos) << twice.second;
+  const auto encoded_pixels =
+      refused({{"prepare = [\"decode_image\"]", "prepare = [\"small\"]"},
+               {"[stages.forward]", "[stages.small]\nstage = \"resize\"\nsize = [32, 32]\n[stages.forward]"}});
+  EXPECT_EQ(encoded_pixels.first, MILLRACE_MODEL);
+  EXPECT_NE(encoded_pixels.second.find("'small' of the weights cannot take SampleChunk"), std::string::npos)
+      << encoded_pixels.second;
+  const auto map = refused({{"output = \"classes\"", "output = \"map\""}});
+  EXPECT_EQ(map.first, MILLRACE_MODEL);
+  EXPECT_NE(map.second.find("2 to 255"), std::string::npos) << map.second;
+  EXPECT_EQ(refused({{"output = \"classes\"", "output = \"image\""}}).first, MILLRACE_MODEL);
 }
 
 TEST(Embedding, NamesWhatIsWrongWithAnImageAndGoesOn) {

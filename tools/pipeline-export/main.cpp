@@ -80,7 +80,8 @@ int export_model(const Options& options) {
   require_proof_or_nothing(proof);
   std::error_code error;
   if (fs::is_directory(onnx, error)) fail(ErrorKind::usage, "--onnx: '{}' is a folder", onnx.string());
-  const Model model = read_model(from, registry);
+  Model model = read_model(from, registry);
+  add_provenance(model);
   const OnnxFile written = onnx_file(model, options.file, registry);
   if (written.unpools) print_to_stderr("note: TensorRT and OpenVINO have no MaxUnpool, which this network needs\n");
   const WorkFolder work(onnx);

@@ -413,6 +413,17 @@ void ignore_signals_of_files() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+// --predict -: nothing is saved, so a signal ends it at once.
+int answer_lines(const CommandLine& line, const Registry& registry) {
+  if (line.trace) fail(ErrorKind::usage, "--predict - runs no graph: leave out --trace");
+  ignore_signals_of_files();
+  Activity activity;
+  activity.set("answering paths", false);
+  const SignalWatch signals(activity, leave);
+  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  return 0;
+}
+
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
 int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& registry, const std::shared_ptr<Trial>& trial,
               Pipeline& pipeline) {
@@ -465,10 +476,7 @@ int run(CommandLine& line) {
     if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
-    if (line.predict == std::vector<std::string>{"-"}) {
-      predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
-      return 0;
-    }
+    if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);

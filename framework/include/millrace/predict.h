@@ -12,11 +12,14 @@
  * size, if its layers can.
  *
  * Threading: every function may be called from any thread at any time, for one model too; millrace_close() only when no other
- * call uses the model. Nothing is kept outside of models. No function ends the process, throws, prints, or needs an environment
- * variable.
+ * call uses the model. No function ends the process, throws, prints, or needs an environment variable. Outside models the library
+ * keeps these: OMP_WAIT_POLICY, which opening a model sets if it is unset; loaded plugins; verdicts on oneDNN's kernels in the
+ * user's cache folder (while it checks a new one, it replaces the handlers of SIGSEGV, SIGBUS, SIGFPE and SIGILL); and, until a
+ * thread that predicts ends, the buffers of its largest image.
  *
- * Structures begin with their size, which the caller sets to sizeof, and zero stands for the default of each field. Later
- * versions only append functions, fields and values.
+ * Every structure except millrace_error begins with its size, which the caller sets to sizeof, so later versions can append fields
+ * without breaking your program. Zero stands for the default of each field. Later versions only append functions, fields and
+ * values.
  *
  * Errors: functions return a status, and write it with a text for people into `error`, unless that is NULL. */
 #ifndef MILLRACE_PREDICT_H

@@ -98,12 +98,12 @@ class Model {
     if (call(&error) != MILLRACE_OK) throw Error(error);
   }
 
-  // Repeats a prediction whose result is larger than the one before.
+  // Repeats a prediction whose result is larger than all before.
   template <class T>
   Result<T> predict(const Image& image, millrace_kind kind, const char* layer = nullptr) const {
-    std::atomic<std::size_t>& size = sizes_[static_cast<std::size_t>(kind)];
+    std::atomic<std::size_t>& largest = sizes_[static_cast<std::size_t>(kind)];
     Result<T> result;
-    for (std::size_t room = std::max<std::size_t>(size, 1024);; room = size) {
+    for (std::size_t room = std::max<std::size_t>(largest, 1024);;) {
       result.values.resize(room);
       millrace_output output{};
       output.size = sizeof output;
@@ -117,8 +117,11 @@ class Model {
                                          : millrace_predict_encoded(get(), image.bytes, image.size, &output, 1, &error);
       if (status != MILLRACE_OK && status != MILLRACE_BUFFER) throw Error(error);
       const std::size_t needed = output.needed / sizeof(T);
-      size = needed;
-      if (status == MILLRACE_BUFFER) continue;
+      for (std::size_t known = largest; known < needed && !largest.compare_exchange_weak(known, needed);) continue;
+      if (status == MILLRACE_BUFFER) {
+        room = needed;  // of this call: other threads may have other images
+        continue;
+      }
       result.values.resize(needed);
       result.channels = output.channels;
       result.height = output.height;
@@ -128,7 +131,7 @@ class Model {
   }
 
   std::unique_ptr<millrace_model, Close> model_;
-  mutable std::array<std::atomic<std::size_t>, MILLRACE_FEATURES + 1> sizes_{};  // of the last results, in elements
+  mutable std::array<std::atomic<std::size_t>, MILLRACE_FEATURES + 1> sizes_{};  // of the largest results, in elements
 };
 
 }  // namespace millrace::predict

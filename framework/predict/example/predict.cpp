@@ -1,5 +1,6 @@
 // predict RUN IMAGE: prints each class and its score. RUN: the folder of a run, or a file of weights. IMAGE: JPEG or PNG.
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -24,6 +25,8 @@ int main(int count, char** words) {
     return 0;
   } catch (const millrace::predict::Error& error) {
     std::printf("%s: %s\n", millrace_status_name(error.status()), error.what());
-    return 1;
+  } catch (const std::exception& error) {
+    std::printf("%s\n", error.what());
   }
+  return 1;
 }
