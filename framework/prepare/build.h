@@ -55,6 +55,7 @@ struct GraphData : DataContext {
 // Numbers by class that replace the words in a loss's `class_weights` (class_weights.h). Empty if not counted.
 struct CountedWeights {
   std::vector<double> median, balanced;
+  std::vector<std::string> classes = {};  // names in the counted graph
 };
 
 // Builds one graph's stages. First the data stages up to `batch`; then, when the replicas are known, the rest.

@@ -55,7 +55,7 @@ void check_unlike_images(const PreparedRun& run, const Doubt& doubt) {
 // Classes that a loss with weights by "median-frequency" ignores, since they have no pixel.
 void check_class_weights(const PreparedRun& run, const Doubt& doubt) {
   const std::vector<double>& weights = run.class_weights.median;
-  const std::vector<std::string>& names = run.main().data().classes;
+  const std::vector<std::string>& names = run.class_weights.classes;
   const GraphPlan& counted = run.pipeline.graphs.front();
   const auto source =
       std::ranges::find(counted.stages, StageType::Role::source, [](const auto& stage) { return stage.type->role; });
