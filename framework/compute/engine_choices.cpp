@@ -9,7 +9,8 @@
 #include <charconv>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
+#include <sstream>
+#include <utility>
 
 #include "millrace/detail/random.h"
 #include "millrace/util/cache_folder.h"
@@ -79,7 +80,9 @@ fs::path engine_choices_file(std::string_view device, std::string_view versions)
 EngineChoices::EngineChoices(fs::path path) : file_(std::move(path)) {
   if (file_.empty()) return;
   std::ifstream file(file_, std::ios::binary);
-  const std::string content{std::istreambuf_iterator<char>(file), {}};
+  std::ostringstream read;  // an iterator over the file would throw for a folder, or when reading fails
+  read << file.rdbuf();
+  const std::string content = std::move(read).str();
   for (std::string_view bytes = content; !bytes.empty();) {
     if (auto entry = take_choice(bytes)) {
       entries_.insert_or_assign(std::move(entry->first), std::move(entry->second));

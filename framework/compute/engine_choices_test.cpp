@@ -118,6 +118,18 @@ TEST_F(EngineChoicesTest, AFolderThatCannotBeWrittenCostsOneWarning) {
   EXPECT_NE(warnings[0].find(file_.string()), std::string::npos);
 }
 
+TEST_F(EngineChoicesTest, AFolderInPlaceOfTheFileCostsOneWarning) {
+  fs::create_directories(file_);
+  std::vector<std::string> warnings;
+  const auto warn = [&](std::string_view message) { warnings.emplace_back(message); };
+  EngineChoices choices(file_);
+  EXPECT_EQ(choices.find("a"), std::nullopt);
+  choices.put("a", "1", warn);
+  EXPECT_EQ(choices.find("a"), "1");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find(file_.string()), std::string::npos);
+}
+
 // Entries of very different sizes, so that partial or mixed ones would be detected.
 TEST_F(EngineChoicesTest, WritersInSeveralProcessesLoseNothing) {
   constexpr int kWriters = 3, kRounds = 40;

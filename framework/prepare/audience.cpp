@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "millrace/error.h"
@@ -69,8 +70,12 @@ void Audience::listen() {
                                             },
                                             [this](int rank, std::vector<DeviceTelemetry> devices, bool is_last) {
                                               const Lock lock(mutex_);
+                                              if (is_last) {
+                                                ended_.insert(rank);
+                                              } else if (ended_.contains(rank)) {
+                                                return;  // sent before the last one, but late
+                                              }
                                               others_[rank] = std::move(devices);
-                                              if (is_last) ++ended_;
                                               has_ended_.notify_all();
                                             }});
 }
@@ -88,7 +93,7 @@ void Audience::share_last(const std::vector<DeviceTelemetry>& devices) {
   if (reporter_) return reporter_->send(devices, true);
   const auto until = std::chrono::steady_clock::now() + kPatience;
   Lock lock(mutex_);
-  while (ended_ < options_.group->size() - 1 && lock.wait_until(has_ended_, until)) continue;
+  while (std::ssize(ended_) < options_.group->size() - 1 && lock.wait_until(has_ended_, until)) continue;
 }
 
 void Audience::end(RunEnd event) {

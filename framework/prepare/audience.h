@@ -64,8 +64,8 @@ class Audience {
   mutable Mutex mutex_;
   std::map<int, std::vector<DeviceTelemetry>> others_ MILLRACE_GUARDED_BY(mutex_);  // by rank
   std::condition_variable has_ended_;
-  int ended_ MILLRACE_GUARDED_BY(mutex_) = 0;  // other ranks whose last report has arrived
-  std::unique_ptr<ReportReceiver> receiver_;                                        // on rank 0
+  std::set<int> ended_ MILLRACE_GUARDED_BY(mutex_);  // other ranks whose last report has arrived
+  std::unique_ptr<ReportReceiver> receiver_;         // on rank 0
 };
 
 }  // namespace millrace

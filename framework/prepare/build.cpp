@@ -190,6 +190,7 @@ void GraphBuild::open_source(std::size_t index) {
   data_.source = &source;
   data_.source_plan = &plan_->stages[index];
   source.open();
+  open_.insert(&source);
   const SampleOrder order(source, 0);
   data_.samples_per_epoch = order.size();
   data_.different_samples = order.listed();
@@ -411,16 +412,19 @@ void GraphBuild::add_step_stages(StepContext context) {
   }
 }
 
-void GraphBuild::open_stages() {
-  for (std::size_t index = 0; index < stages_.size(); ++index) {
-    for (const auto& stage : stages_[index]) {
-      if (stage.get() == data_.source) continue;
-      try {
-        stage->open();
-      } catch (...) {
-        throw error_at(plan_->stages[index], *plan_);
-      }
+void GraphBuild::open_stages() const {
+  for (std::size_t index = 0; index < stages_.size(); ++index) open_stage(index);
+}
+
+void GraphBuild::open_stage(std::size_t index) const {
+  for (const auto& stage : stages_[index]) {
+    if (open_.contains(stage.get())) continue;
+    try {
+      stage->open();
+    } catch (...) {
+      throw error_at(plan_->stages[index], *plan_);
     }
+    open_.insert(stage.get());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct GraphData : DataContext {
 // Numbers by class that replace the words in a loss's `class_weights` (class_weights.h). Empty if not counted.
 struct CountedWeights {
   std::vector<double> median, balanced;
+  std::vector<std::string> classes = {};  // names in the counted graph
 };
 
 // Builds one graph's stages. First the data stages up to `batch`; then, when the replicas are known, the rest.
@@ -72,7 +74,9 @@ class GraphBuild {
 
   // Makes the stages after the Batcher. `context` holds common values: replicas, devices, load, steps.
   void add_step_stages(StepContext context);
-  void open_stages();  // all but the source, which is already open
+  void open_stages() const;  // all but the source, which is already open
+  // Opens the stage's instances that are not open yet: a DataLine may come before open_stages(). Error has the stage's place.
+  void open_stage(std::size_t index) const;
 
   const GraphPlan& plan() const { return *plan_; }
   bool trains() const { return millrace::trains(*plan_); }
@@ -107,6 +111,7 @@ class GraphBuild {
   CountedWeights class_weights_;                             // those counted so far
   CompileRequest request_;                                   // this graph's only
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
+  mutable std::set<const Stage*> open_;
   std::size_t made_ = 0;
 };
 

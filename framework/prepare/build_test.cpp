@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/error.h"
 #include "plugin/registry_content.h"
+#include "prepare/data_line.h"
 #include "testkit/harness.h"
 #include "testkit/stages.h"
 
@@ -39,6 +41,37 @@ TEST(GraphBuild, TheFingerprintKnowsTheVersionsOfPlugins) {
   EXPECT_EQ(fingerprint_of({"1.0", "1.0"}), fingerprint_of({"1.0", "1.0"}));
   EXPECT_NE(fingerprint_of({"1.1", "1.0"}), fingerprint_of({"1.0", "1.0"}));
   EXPECT_NE(fingerprint_of({"1.0", "1.1"}), fingerprint_of({"1.0", "1.0"}));
+}
+
+// A stage that cannot be opened at first.
+class OpenedSecondTime : public testkit::Paint {
+ public:
+  using Paint::Paint;
+  void open() override {
+    if (++opened_ == 1) fail(ErrorKind::storage, "not there");
+  }
+  static int opened() { return opened_; }
+
+ private:
+  static inline int opened_ = 0;  // calls
+};
+
+TEST(GraphBuild, OpensAStageOnceForDataLinesAndTheGraph) {
+  const StageType source = StageTypeAccess::make<testkit::CountingSource>(), stage = StageTypeAccess::make<OpenedSecondTime>();
+  GraphPlan plan;
+  plan.name = "train";
+  plan.stages = {{"read", &source, testkit::table({}), {}, {}}, {"paint", &stage, testkit::table({}), {}, {}}};
+  const GraphBuild build(plan, {});
+  try {
+    const DataLine line(build, 1);
+    FAIL() << "was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_NE(std::string(error.what()).find("[train.paint]: not there"), std::string::npos) << error.what();
+  }
+  const DataLine first(build, 1), second(build, 1);
+  build.open_stages();
+  EXPECT_EQ(OpenedSecondTime::opened(), 2);
 }
 
 }  // namespace

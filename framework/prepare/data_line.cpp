@@ -33,7 +33,7 @@ DataLine::DataLine(const GraphBuild& build, std::uint64_t seed)
     Stage* stage = build.stages()[s].front().get();
     auto* transform = dynamic_cast<SampleTransform*>(stage);
     if (!transform || dynamic_cast<SampleCache*>(stage)) continue;
-    transform->open();
+    build.open_stage(s);
     steps_.push_back({transform, plan.name, hash_text(plan.name)});
   }
 }

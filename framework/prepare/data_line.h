@@ -13,10 +13,11 @@
 namespace millrace {
 
 // Produces exactly the pipeline's samples: the same order, draws and faults. Skips caches. Thread-safe as long as no two threads
-// share a Sample. `build` must outlive it; its stages are opened here.
+// share a Sample. `build` must outlive it; its stages are opened here
+// unless they are open.
 class DataLine {
  public:
-  // Throws ErrorKind::usage if the graph has no source.
+  // Throws ErrorKind::usage if the graph has no source, and the error of a stage that cannot be opened, with its place.
   DataLine(const GraphBuild& build, std::uint64_t seed);
 
   Source& source() const { return source_; }

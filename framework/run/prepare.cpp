@@ -234,6 +234,7 @@ void count_class_weights(PreparedRun& run) {
   const GraphBuild& main = alone ? *alone : run.main();
   const auto classes = static_cast<std::size_t>(run.pipeline.network->output()[0]);
   CountedWeights& weights = run.class_weights;
+  weights.classes = main.data().classes;
   try {
     if (!balanced.empty()) weights.balanced = balanced_weights(main, classes);
     if (!median.empty()) {

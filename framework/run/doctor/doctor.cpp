@@ -20,12 +20,12 @@ constexpr Entry kChecks[] = {
     {Known::weights, On::first_rank, check_ignored_weights},
     {Known::weights, On::first_rank, check_frozen_layers},
 
+    {Known::data, On::first_rank, check_class_names},  // may explain why a later check refuses the run
     {Known::data, On::each_rank, check_missing_files},
     {Known::data, On::each_rank, check_meaning_of_classes},
     {Known::data, On::each_rank, check_weights},
     {Known::data, On::each_rank, check_memory_limit},
     {Known::data, On::first_rank, check_losses},
-    {Known::data, On::first_rank, check_class_names},
     {Known::data, On::first_rank, check_class_counts},
     {Known::data, On::first_rank, check_mirrors},
     {Known::data, On::first_rank, check_same_files},

@@ -264,7 +264,9 @@ std::string text_of_palettes(const Look& look) {
 void look_at_label_values(const GraphBuild& build, std::uint64_t seed, std::uint64_t most, const Doubt& doubt) {
   if (build.data().source == nullptr || build.data().target.kind != TargetSpec::Kind::classes) return;
   Look look = look_at(build, seed, most);
-  const auto is_useless = [&] { return look.images == 0 ? look.unread > 0 : !has_class(build.data().target, look); };
+  const auto is_useless = [&] {
+    return look.images == 0 ? look.unread > 0 : look.pixels > 0 && !has_class(build.data().target, look);
+  };
   if (is_useless() && build.trains()) {
     look = look_at(build, seed, std::max(most, kLeastBeforeRefusal));
     if (look.images > 0 && is_useless()) refuse_without_class(build, look);

@@ -13,6 +13,7 @@
 #include "millrace/stage.h"
 #include "prepare/data_line.h"
 #include "run/doctor/doctor.h"
+#include "util/out_of_memory.h"
 
 namespace millrace {
 namespace {
@@ -125,7 +126,8 @@ std::string seen_part(const GraphBuild& build, const ImageShape& window, std::ui
   for (std::uint64_t at = 0; at < std::min(kLookedAt, line.order().listed()); ++at) {
     try {
       line.load({0, at, line.order().listed(at), 0}, DataLine::Depth::decoded, sample);
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      if (lacks_memory(error)) throw;
       continue;
     }
     if (sample.fault) continue;  // bad samples are reported later

@@ -23,11 +23,11 @@ void refuse_wrong_numbers(const PreparedRun& run) {
 }  // namespace
 
 // Compares the weights' validation with this file's. Training on other images may be intended, but metrics and predictions would
-// be silently wrong.
+// be silently wrong. Each rank refuses; only the first one warns, since the file may lie in a rank's own cache.
 void check_weights(const PreparedRun& run, const Doubt& doubt) {
   refuse_wrong_numbers(run);
   const WeightsSource& from = run.weights.from;
-  if (!run.weights.new_layer.empty()) {
+  if (run.options.is_first() && !run.weights.new_layer.empty()) {
     doubt(fmt::format("the weights '{}' are of other classes: layer '{}' begins with new values", from.file,
                       run.weights.new_layer));
   }
@@ -39,7 +39,7 @@ void check_weights(const PreparedRun& run, const Doubt& doubt) {
       "with preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
       found.text(), from.file, run.stored_recipe->graph, run.pipeline.title());
   if (!run.main().trains()) fail(ErrorKind::usage, "{}", text);
-  doubt(text);
+  if (run.options.is_first()) doubt(text);
 }
 
 // Images of a graph that does not train, compared with the summary of training images in the weights. Reads up to 1,000.
@@ -55,7 +55,7 @@ void check_unlike_images(const PreparedRun& run, const Doubt& doubt) {
 // Classes that a loss with weights by "median-frequency" ignores, since they have no pixel.
 void check_class_weights(const PreparedRun& run, const Doubt& doubt) {
   const std::vector<double>& weights = run.class_weights.median;
-  const std::vector<std::string>& names = run.main().data().classes;
+  const std::vector<std::string>& names = run.class_weights.classes;
   const GraphPlan& counted = run.pipeline.graphs.front();
   const auto source =
       std::ranges::find(counted.stages, StageType::Role::source, [](const auto& stage) { return stage.type->role; });

@@ -23,7 +23,7 @@ class OnFakeRuntime : public testing::Test {
     info.name = "Acted 100";
     info.memory = 1 << 20;
     info.cache = 8192;
-    gpu_ = std::make_shared<Gpu>(info);
+    gpu_ = std::make_shared<Gpu>(info, choices_.of(info));
     machine_ = std::make_shared<CudaMachine>(gpu_);
     queue_ = machine_->make_queue("compute");  // on stream 2: stream 1 is the machine's own
   }
@@ -47,6 +47,7 @@ class OnFakeRuntime : public testing::Test {
     return "nothing was thrown";
   }
 
+  ChoicesByModel choices_;
   std::shared_ptr<Gpu> gpu_;
   std::shared_ptr<CudaMachine> machine_;
   std::unique_ptr<Queue> queue_;

@@ -24,7 +24,7 @@ struct CudaProcess {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Gpu>& known = gpus_[info.index];
     if (known) return known;
-    auto opened = std::make_shared<Gpu>(info);
+    auto opened = std::make_shared<Gpu>(info, choices_.of(info));
     for (const auto& [index, other] : gpus_) {
       if (!other) continue;
       if (other->admit(info.index)) opened->admitted_to(index);
@@ -36,6 +36,7 @@ struct CudaProcess {
  private:
   std::mutex mutex_;
   std::optional<DeviceList> devices_;
+  ChoicesByModel choices_;
   std::map<int, std::shared_ptr<Gpu>> gpus_;
 };
 

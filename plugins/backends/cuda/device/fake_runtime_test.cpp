@@ -1,6 +1,7 @@
 // The machine, its queues and its marks on a fake runtime: order of calls, failing captures, errors, memory.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "errors.h"
@@ -300,6 +301,26 @@ TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
 TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsChoices) {
   CudaMachine other(gpu_);
   EXPECT_EQ(&machine_->choices(), &other.choices());
+}
+
+TEST_F(OnFakeRuntime, GpusOfAModelShareTheirChoices) {
+  setenv("MILLRACE_CACHE", "/dev/null", 1);  // no file: the choices are shared in memory
+  DeviceInfo info = gpu_->info();
+  info.index += 1;
+  info.uuid = "another";
+  info.versions = {{"cuDNN", "9.19.0 (/usr/lib/libcudnn.so.9)"}};
+  Gpu one(info, choices_.of(info));
+  info.versions = {{"cuDNN", "9.19.0 (/opt/lib/libcudnn.so.9)"}};
+  info.index += 1;
+  Gpu two(info, choices_.of(info));
+  one.choices().put("engine", "7");
+  EXPECT_EQ(two.choices().find("engine"), "7");
+  EXPECT_EQ(&one.choices(), &two.choices());
+  info.versions = {{"cuDNN", "9.20.0 (/opt/lib/libcudnn.so.9)"}};
+  EXPECT_NE(choices_.of(info).get(), &two.choices());
+  info.name = "Acted 200";
+  EXPECT_NE(choices_.of(info).get(), &two.choices());
+  unsetenv("MILLRACE_CACHE");
 }
 
 // All machines of a GPU share one pool, and unused memory is returned when one of them is destroyed.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string_view>
+#include <utility>
 
 #include "errors.h"
 
@@ -9,15 +11,25 @@ namespace millrace::cuda {
 
 namespace {
 
+// Without the libraries' paths, such as "9.19.0 (/usr/lib/libcudnn.so.9)": choices do not depend on them.
 std::string versions_of(const DeviceInfo& info) {
   std::string text;
-  for (const auto& [library, version] : info.versions) text += fmt::format("{} {}\n", library, version);
+  for (const auto& [library, version] : info.versions) {
+    text += fmt::format("{} {}\n", library, std::string_view(version).substr(0, version.find(" (")));
+  }
   return text;
 }
 
 }  // namespace
 
-Gpu::Gpu(DeviceInfo info) : info_(std::move(info)), choices_(engine_choices_file(info_.name, versions_of(info_))) {
+std::shared_ptr<EngineChoices> ChoicesByModel::of(const DeviceInfo& info) {
+  const std::string versions = versions_of(info);
+  std::shared_ptr<EngineChoices>& known = known_[fmt::format("{}\n{}", info.name, versions)];
+  if (!known) known = std::make_shared<EngineChoices>(engine_choices_file(info.name, versions));
+  return known;
+}
+
+Gpu::Gpu(DeviceInfo info, std::shared_ptr<EngineChoices> choices) : info_(std::move(info)), choices_(std::move(choices)) {
   use_device(index());
   check(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, index()), "cudaDeviceGetAttribute");
   make_pool();

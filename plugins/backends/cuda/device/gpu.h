@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -16,11 +17,22 @@ namespace millrace::cuda {
 
 struct DeviceLibraries;
 
+// The engine choices of a process, for each model of GPU and versions of libraries: GPUs of one model share them, so that only
+// the first one checks and times engines, and equal replicas use equal engines. Not thread-safe.
+class ChoicesByModel {
+ public:
+  std::shared_ptr<EngineChoices> of(const DeviceInfo& info);  // reads their file at the first call
+
+ private:
+  std::map<std::string, std::shared_ptr<EngineChoices>> known_;
+};
+
 // Memory comes from a pool: released memory is kept for the next allocation until a stream is synchronised or trim() returns it
 // to the driver. Thread-safe; each call makes the GPU the calling thread's current device.
 class Gpu {
  public:
-  explicit Gpu(DeviceInfo info);  // info.index is CUDA's number. Throws Error(device)
+  // info.index is CUDA's number. `choices`: ChoicesByModel::of(info). Throws Error(device).
+  Gpu(DeviceInfo info, std::shared_ptr<EngineChoices> choices);
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
@@ -29,7 +41,7 @@ class Gpu {
   int index() const { return info_.index; }
   int multiprocessors() const { return multiprocessors_; }
   MemoryTable& table() { return table_; }
-  EngineChoices& choices() { return choices_; }
+  EngineChoices& choices() { return *choices_; }
 
   // In the order of `stream`. Null if there is not enough even after returning all unused memory to the driver. Throws
   // Error(device), naming `what`, for other errors.
@@ -54,7 +66,7 @@ class Gpu {
   int multiprocessors_ = 0;
   cudaMemPool_t pool_ = nullptr;  // null if the device has none (some virtual ones); then cudaMalloc is used
   MemoryTable table_;
-  EngineChoices choices_;
+  const std::shared_ptr<EngineChoices> choices_;
 
   std::mutex mutex_;       // guards the fields below
   std::set<int> reached_;  // devices

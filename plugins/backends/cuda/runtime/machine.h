@@ -164,7 +164,7 @@ class Machine {
   virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) = 0;
   virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) = 0;
   virtual std::string plans(const PlanChoice& how) = 0;  // choices made this way so far (plan_record.h)
-  virtual EngineChoices& choices() = 0;                  // on this device, shared by its machines
+  virtual EngineChoices& choices() = 0;                  // of this model, shared by its machines
 
   // By the device's clock. REQUIRES: timed marks of this machine, complete.
   virtual double seconds_between(const Event& first, const Event& second) = 0;

@@ -155,7 +155,8 @@ bool recordings_work(Machine& machine) {
     return true;
   }
   machine.choices().warn_once(
-      key, fmt::format("{}: recordings are off, and steps are submitted kernel by kernel: {}", machine.info().name, trouble),
+      fmt::format("{} on device {}", key, machine.info().index),
+      fmt::format("{}: recordings are off, and steps are submitted kernel by kernel: {}", machine.info().name, trouble),
       [&](std::string_view message) { machine.warn(message); });
   return false;
 }
