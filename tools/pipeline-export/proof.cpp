@@ -280,8 +280,10 @@ void require_proof_or_nothing(const fs::path& folder) {
 std::string repeat_proof(const std::string& onnx, const std::string& python) {
   const fs::path folder = proof_of(onnx);
   if (!is_proof(folder)) fail(ErrorKind::usage, "'{}' has no proof: there is no '{}'", onnx, (folder / kFacts).string());
-  // The script of this version: a proof from elsewhere runs nothing of its own.
-  Verifier verifier(python, {"-c", std::string(page::kVerifyPy), onnx, folder.string()});
+  // This version's script, so a proof from elsewhere runs nothing of its own. With -c, Python would import modules from the working
+  // folder first: a hashlib.py that came with the proof.
+  static constexpr const char* kWithoutWorkingFolder = "import sys\nsys.path[:] = [place for place in sys.path if place]\n";
+  Verifier verifier(python, {"-c", kWithoutWorkingFolder + std::string(page::kVerifyPy), onnx, folder.string()});
   const Json report = verifier.finish();
   if (!report.value("equal", false))
     fail(ErrorKind::data, "'{}' does not compute what its proof says. {}", onnx, in_words(report));
