@@ -207,11 +207,11 @@ std::vector<std::string> advise(const MachineFacts& facts) {
   if (!facts.has_avx2)
     say("instruction sets: there is no AVX2, so backend cpu and resizing are several times slower: give a virtual machine the "
         "processor of its host (QEMU: -cpu host), or use a newer processor");
-  if (!facts.onednn_limit.empty()) say("instruction sets: {} limits oneDNN: unset it", facts.onednn_limit);
+  if (!facts.onednn_limit.empty()) say("instruction sets: {} restricts oneDNN: unset it", facts.onednn_limit);
 
   const std::size_t memory = lesser_limit(facts.memory, facts.available_memory);
   if (memory > 0 && memory < 2 * kGiB)
-    say("memory: {} are available of {}: end other programs, raise the limit of the control group (docker: --memory), or choose "
+    say("memory: {} of {} is available: close other programs, raise the limit of the control group (docker: --memory), or use "
         "smaller batches; `pipeline-run FILE --check` prints what a run needs",
         bytes_text(memory), bytes_text(facts.memory));
   if (facts.address_space > 0)
@@ -220,11 +220,11 @@ std::vector<std::string> advise(const MachineFacts& facts) {
   if (facts.open_files > 0 && facts.open_files < 1024)
     say("limits: a process may open {} files: `ulimit -n 1024`", facts.open_files);
   if (facts.tasks > 0 && facts.tasks < 64 + 4 * facts.usable_cores)
-    say("limits: {} processes and threads are few for {} cores: `ulimit -u`, or the control group's pids.max (docker: "
-        "--pids-limit)",
+    say("limits: at most {} processes and threads are allowed, too few for {} cores: `ulimit -u`, or the control group's pids.max "
+        "(docker: --pids-limit)",
         facts.tasks, facts.usable_cores);
   if (facts.cuda_devices > 0 && facts.locked_memory > 0 && facts.locked_memory < 64 * kMiB)
-    say("limits: {} of locked memory are too few for NCCL over InfiniBand: `ulimit -l unlimited` (docker: --ulimit memlock=-1)",
+    say("limits: {} of locked memory is too little for NCCL over InfiniBand: `ulimit -l unlimited` (docker: --ulimit memlock=-1)",
         bytes_text(facts.locked_memory));
   if (facts.cuda_devices > 1 && facts.shared_memory < kGiB)
     say("limits: /dev/shm holds {}, and NCCL needs about 1 GiB for several GPUs: docker --shm-size=1g",
@@ -238,11 +238,12 @@ std::vector<std::string> advise(const MachineFacts& facts) {
                                                        : "set TMPDIR";
     const bool is_network =
         disk.kind.starts_with("nfs") || disk.kind == "cifs" || disk.kind == "smb3" || disk.kind.starts_with("fuse");
-    if (!disk.is_writable) say("{}: you may not write there: {} to a folder of your own", what, other);
-    if (disk.free < 2 * kGiB) say("{}: {} are free: delete old runs, or {} to another disk", what, bytes_text(disk.free), other);
-    if (disk.use == "runs" && disk.kind == "tmpfs") say("{}: this is memory, and lost at a restart: {} to a disk", what, other);
+    if (!disk.is_writable) say("{}: it is not writable: {} to a folder of yours", what, other);
+    if (disk.free < 2 * kGiB) say("{}: only {} free: delete old runs, or {} to another disk", what, bytes_text(disk.free), other);
+    if (disk.use == "runs" && disk.kind == "tmpfs")
+      say("{}: this is in memory and will be lost at a restart: {} to a disk", what, other);
     if (disk.use == "runs" && disk.kind == "overlay")
-      say("{}: this is lost with the container: mount a volume there, or {} to one", what, other);
+      say("{}: this will be lost with the container: mount a volume there, or {} to one", what, other);
     if (disk.use != "runs" && is_network) say("{}: {} is slow for many small files: {} to a local disk", what, disk.kind, other);
   }
 
