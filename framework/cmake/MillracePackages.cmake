@@ -1,6 +1,6 @@
 # Packages: `cpack --preset release` writes Debian packages and an archive for any folder into build/release/packages. An
 # installed file belongs to one component, and each component is one Debian package; the archive holds all of them. The
-# component "testkit" is left out, since only a build with tests has it.
+# component "testkit" is left out, which only authors of plugins need, with a build with tests.
 configure_file(tools/packaging/licences.txt ${PROJECT_BINARY_DIR}/share/millrace/licences.txt COPYONLY)
 install(FILES tools/packaging/licences.txt DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace)
 

@@ -152,8 +152,8 @@ class NetworkReader {
       *weights = Value(*found, weights->at());
   }
 
-  // Weights that the network's file names. A file or folder of that name wins, then one that has the published file's name.
-  // False: it names none so.
+  // Replaces the name of published weights by the URL in the network's file. A file or folder with that name takes precedence,
+  // then a file with the published file's name. Returns false if the network's file publishes no such weights.
   bool take_published(Value& weights, const std::string& file) {
     std::error_code ignored;
     const bool is_word = weights.text().find_first_of("./") == std::string::npos;
@@ -175,7 +175,8 @@ class NetworkReader {
       if (each.rename.kind() == Value::Kind::array && table_.find("rename") == nullptr) table_.set("rename", each.rename);
       return true;
     }
-    if (!names.empty()) published_names_ = fmt::format("; the network's file names \"{}\"", fmt::join(names, "\", \""));
+    if (!names.empty())
+      published_names_ = fmt::format("; the network's file has the published weights \"{}\"", fmt::join(names, "\", \""));
     return false;
   }
 
@@ -206,7 +207,7 @@ class NetworkReader {
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
     if (plan_.params.weights.file.empty())
-      errors_.add(at, "[network] has 'sha256' but no 'weights' to check: name them, or leave it out");
+      errors_.add(at, "[network] has 'sha256' but no 'weights' to check: add 'weights', or remove 'sha256'");
   }
 
   // Reads the keys common to all networks, and returns the others: the network's variables.
@@ -252,7 +253,7 @@ class NetworkReader {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
     if (std::none_of(all.begin(), all.end(), is_frozen)) {
-      errors_.add(pattern.at(), fmt::format("freeze: '{}' matches running statistics only, which are not trained: leave it out",
+      errors_.add(pattern.at(), fmt::format("freeze: '{}' matches running statistics only, which are not trained: remove it",
                                             pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
@@ -263,7 +264,7 @@ class NetworkReader {
     errors_.add(
         pattern.at(),
         fmt::format(
-            "freeze: '{}' begins with random values because of 'new', and would never be trained: remove it from one of the two",
+            "freeze: '{}' begins with random values because of 'new', and would never be trained: remove it from 'new' or 'freeze'",
             random->name));
   }
 
@@ -274,7 +275,7 @@ class NetworkReader {
       if (covers_any(plan_.params.freeze, parameter.name)) parameter.trainable = false;
       trains = trains || parameter.trainable;
     }
-    if (!trains) errors_.add(at, "freeze: nothing is left to train: name fewer layers");
+    if (!trains) errors_.add(at, "freeze: nothing is left to train: freeze fewer layers");
     plan_.network = std::move(frozen);
   }
 

@@ -62,7 +62,7 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
             "p.toml:11:8: new: 'fx' matches no layer with parameters; nearest is 'fc'\np.toml:12:11: freeze: 'fc.wieght' matches "
             "no layer with parameters; nearest is 'fc.weight'");
-  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train: name fewer layers");
+  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train: freeze fewer layers");
   EXPECT_EQ(said("freeze = [\"backbone\"]\n"),
             "p.toml:11:11: freeze: 'backbone' matches no layer with parameters; its last layer is 'fc'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
@@ -74,7 +74,7 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
   EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
             "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
   EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
-            "p.toml:11:10: [network] has 'sha256' but no 'weights' to check: name them, or leave it out");
+            "p.toml:11:10: [network] has 'sha256' but no 'weights' to check: add 'weights', or remove 'sha256'");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
   EXPECT_EQ(said("freze = [\"fc\"]\n"),
@@ -110,7 +110,7 @@ TEST_F(NetworkPlanRefuses, NoPublishedWeightsAndTakesTheNearestOnes) {
   EXPECT_EQ(taken("lab").weights.file, "lab");
   EXPECT_TRUE(taken("lab").rename.empty()) << "they are the user's own";
   const std::string text = mistakes(train("[network]\nuse = \"networks/named.toml\"\nclasses = 7\nweights = \"imagenet\"\n"));
-  EXPECT_NE(text.find("the network's file names \"lab\""), std::string::npos) << text;
+  EXPECT_NE(text.find("the network's file has the published weights \"lab\""), std::string::npos) << text;
   write("networks/named.toml", network + "\n[published.lab]\nadress = \"https://host/x.pth\"\n");
   const std::string wrong = mistakes(train("[network]\nuse = \"networks/named.toml\"\nclasses = 7\n"));
   EXPECT_NE(wrong.find("published weights 'lab' have no key 'adress': expected url, sha256 or rename"), std::string::npos)

@@ -151,6 +151,8 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     draw(folder)
+    with open(os.path.join(folder, "hashlib.py"), "w") as file:  # modules that lie next to a received file must not run
+        file.write("raise SystemExit('hashlib.py of the working folder has run')\n")
     check = Check(os.path.abspath(sys.argv[1]), folder)
     for task in sys.argv[3:] or TASKS:
         check.task(task)

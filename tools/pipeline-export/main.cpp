@@ -31,7 +31,7 @@ struct Options {
   OnnxOptions file;
 };
 
-// A folder next to `file` that is removed with all that is in it.
+// A folder next to `file`, removed with its contents.
 class WorkFolder {
  public:
   explicit WorkFolder(const fs::path& file) : path_(fmt::format("{}.new-{}", file.string(), ::getpid())) {
@@ -141,11 +141,11 @@ int main(int count, char** words) {
         .exclude({"--unproven"}, {"--python"});
     if (!arguments.read(count, words, options.rest)) return 0;
     if (!options.prove.empty()) {
-      if (!options.rest.empty()) fail(ErrorKind::usage, "--prove compares one file: '{}' is too much", options.rest[0]);
+      if (!options.rest.empty()) fail(ErrorKind::usage, "--prove compares one file: remove '{}'", options.rest[0]);
       fmt::print("{}\n", terminal_text(repeat_proof(options.prove, options.python)));
       return 0;
     }
-    if (options.onnx.empty()) fail(ErrorKind::usage, "--onnx FILE.onnx names the file to write");
+    if (options.onnx.empty()) fail(ErrorKind::usage, "--onnx FILE.onnx is missing: it names the file to write");
     options.file.command = without_secrets(shell_text({words, words + count}));
     return export_model(options);
   });

@@ -82,7 +82,7 @@ void take_images(const Network& network, OnnxGraph& graph) {
   graph.nodes.insert(graph.nodes.begin(), nodes.begin(), nodes.end());
 }
 
-// Appends what users of the network want of the value "output".
+// Appends nodes that turn the value "output" into results.
 void give_results(const Results& results, OnnxGraph& graph) {
   const auto add = [&](const char* op, std::vector<std::string> inputs, std::string output,
                        std::vector<OnnxAttribute> attributes = {}) {
@@ -101,7 +101,7 @@ void give_results(const Results& results, OnnxGraph& graph) {
     add("Add", {"results/scaled", "results/summands"}, "results/levels");
     add("Clip", {"results/levels", "results/black", "results/white"}, "results/clipped");
     add("Transpose", {"results/clipped"}, "results/pixels", {{"perm", std::vector<std::int64_t>{0, 2, 3, 1}}});
-    add("Add", {"results/pixels", "results/half"}, "results/raised");  // half of a level is rounded up, as in PNG files here
+    add("Add", {"results/pixels", "results/half"}, "results/raised");  // half a level is rounded up, as write_images does
     add("Floor", {"results/raised"}, "results/whole");
     add("Cast", {"results/whole"}, "restored", {{"to", std::int64_t{onnx::Tensor::UINT8}}});
   } else if (results.applies == "softmax") {
@@ -111,7 +111,7 @@ void give_results(const Results& results, OnnxGraph& graph) {
   }
 }
 
-// Whether each output says by itself if an image has its label: the loss takes numbers from 0 to 1.
+// Whether each output predicts one label independently: the loss takes numbers from 0 to 1.
 bool has_several_labels(const Model& model, const Registry& registry) {
   const LossType* const loss = registry.losses().find(model.recipe.loss);
   return model.recipe.output == "numbers" && loss != nullptr && loss->info->numbers.has_value();
@@ -211,7 +211,8 @@ Results results_of(const Model& model, const Registry& registry) {
       return results;
     }
   }
-  fail(ErrorKind::usage, "--results: the output of '{}' is \"{}\", of which nothing can be made", model.weights_file, kind);
+  fail(ErrorKind::usage, "--results: the output of '{}' is \"{}\", which cannot be turned into results: leave out --results",
+       model.weights_file, kind);
 }
 
 OnnxFile onnx_file(const Model& model, const OnnxOptions& options, const Registry& registry) {
@@ -226,7 +227,8 @@ OnnxFile onnx_file(const Model& model, const OnnxOptions& options, const Registr
 
   std::uint64_t bytes = 0;
   for (const std::vector<float>& values : model.weights) bytes += values.size() * sizeof(float);
-  if (bytes > kMaxBytes - kMaxBytes / 16) fail(ErrorKind::usage, "its weights have {} bytes, and an ONNX file holds 2 GB", bytes);
+  if (bytes > kMaxBytes - kMaxBytes / 16)
+    fail(ErrorKind::usage, "the weights have {} bytes, but an ONNX file holds at most 2 GB", bytes);
 
   onnx::Model file;
   file.set_ir_version(kIrVersion);

@@ -32,12 +32,12 @@ constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |o
 constexpr int kNoRuntime = 3;    // verify.py's exit code
 constexpr const char* kFacts = "proof.json";
 
-// verify.py as a child: what is written to `input` is its standard input.
+// verify.py as a child process. input() is a pipe to its standard input.
 class Verifier {
  public:
   Verifier(const std::string& python, std::vector<std::string> arguments) : python_(python) {
     int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) fail(ErrorKind::run, "no pipe: {}", std::strerror(errno));
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) fail(ErrorKind::run, "cannot create a pipe: {}", std::strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
@@ -58,7 +58,7 @@ class Verifier {
     output_ = out[0];
     if (error == 0) return;
     child_ = 0;
-    fail(ErrorKind::usage, "cannot start '{}': {}; --python names another one, and --unproven does without", python,
+    fail(ErrorKind::usage, "cannot start '{}': {}; choose another Python with --python, or export with --unproven", python,
          std::strerror(error));
   }
   Verifier(const Verifier&) = delete;
@@ -73,7 +73,7 @@ class Verifier {
 
   int input() const { return input_; }
 
-  // What it has printed, once it has ended. Throws Error where it has not compared, or found a difference.
+  // Waits for its end and returns its report. Throws Error if it made no comparison.
   Json finish() {
     close_input();
     std::string text;
@@ -87,12 +87,11 @@ class Verifier {
     if (code == kNoRuntime) {
       fail(ErrorKind::usage,
            "'{}' lacks numpy, or has none of onnxruntime, openvino and opencv-python, so the file cannot be compared: install "
-           "one, "
-           "name another one by --python, or export with --unproven",
+           "what is missing, choose another Python with --python, or export with --unproven",
            python_);
     }
     const Json report = Json::parse(text, nullptr, false);
-    if (code > 1 || code < 0 || !report.is_object()) fail(ErrorKind::run, "verify.py has not compared the file; see above");
+    if (code > 1 || code < 0 || !report.is_object()) fail(ErrorKind::run, "verify.py did not compare the file; see above");
     return report;
   }
 
@@ -136,7 +135,7 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
   return facts;
 }
 
-// Keeps what the validation has measured.
+// Keeps the validation's metrics.
 class FigureWatch final : public RunObserver {
  public:
   void epoch(const EpochEvent& event) override { keep(event.figures); }
@@ -153,7 +152,7 @@ class FigureWatch final : public RunObserver {
   Json figures_ = Json::object();
 };
 
-// The graph that validated the weights, which also sends what it computes, and writes nothing. `samples`: a folder for files.
+// The validation graph, which also sends its results and writes nothing. `samples`: folder for image files.
 Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::vector<std::string> overrides, int descriptor,
                           const std::string& samples, const Registry& registry) {
   const std::string file = (fs::path(model.run) / "pipeline.toml").string();
@@ -163,19 +162,19 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   const std::string& name = model.recipe.graph;
   const GraphPlan* const graph = as_written.graph(name);
   if (graph == nullptr || model.recipe.predict.empty()) {
-    fail(ErrorKind::usage, "'{}' has no graph that validates, so there is nothing to compare with: export with --unproven", file);
+    fail(ErrorKind::usage, "'{}' has no validation graph, so there is nothing to compare with: export with --unproven", file);
   }
   std::vector<std::string> flow;
   bool is_computed = false;
   for (const StagePlan& stage : graph->stages) {
-    if (stage.type->recipe_effect == RecipeEffect::spoils) continue;  // noise that a device adds is in no image that is sent
+    if (stage.type->recipe_effect == RecipeEffect::spoils) continue;  // the images sent have no noise added by a device
     if (!is_computed || stage.type->name == "metrics") flow.push_back(stage.name);
     is_computed = is_computed || stage.name == model.recipe.predict.back().name;
   }
   flow.emplace_back("send_samples");
   overrides.push_back(fmt::format("{}.flow=[\"{}\"]", name, fmt::join(flow, "\", \"")));
   overrides.push_back(fmt::format("{}.send_samples.descriptor={}", name, descriptor));
-  if (samples.find_first_of("\"\\$") == std::string::npos)  // what a text of the pipeline would replace
+  if (samples.find_first_of("\"\\$") == std::string::npos)  // a pipeline replaces references in texts
     overrides.push_back(fmt::format("{}.send_samples.folder=\"{}\"", name, samples));
   if (!options.layer.empty()) overrides.push_back(fmt::format("{}.send_samples.layer=\"{}\"", name, options.layer));
   overrides.emplace_back("run.precision=\"fp32\"");
@@ -183,7 +182,7 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
   overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
   Pipeline pipeline = load_pipeline(file, overrides, registry, load);
   pipeline.observers.clear();
-  pipeline.best.reset();  // these may name figures of stages that are left out
+  pipeline.best.reset();  // these may name metrics of stages that are left out
   pipeline.stop.figure.reset();
   pipeline.plateau.figure.reset();
   pipeline.checkpoint.best.reset();
@@ -191,12 +190,12 @@ Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::v
 }
 
 std::string in_words(const Json& report) {
-  std::string text = fmt::format("{}: {} samples, largest difference {:.2g} ({:.0f} % of the bound), {} with another first class",
+  std::string text = fmt::format("{}: {} samples, largest difference {:.2g} ({:.0f} % of the bound), {} with a different top class",
                                  report.value("runtime", ""), report.value("samples", 0), report.value("largest", 0.0),
                                  100 * report.value("share_of_bound", 0.0), report.value("other_first_class", 0));
-  if (report.value("outside_bound", 0) > 0) text += fmt::format(", {} values outside it", report.value("outside_bound", 0));
+  if (report.value("outside_bound", 0) > 0) text += fmt::format(", {} values outside the bound", report.value("outside_bound", 0));
   if (report.contains("accuracy"))
-    text += fmt::format(", accuracy {:.4f} here and {:.4f} there", report.value("accuracy", 0.0),
+    text += fmt::format(", accuracy {:.4f} in Millrace and {:.4f} there", report.value("accuracy", 0.0),
                         report.value("accuracy_there", 0.0));
   return text;
 }
@@ -218,8 +217,8 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
                                  const Registry& registry) {
   if (model.run.empty()) {
     fail(ErrorKind::usage,
-         "'{}' does not lie in the folder of its run, whose validation the exported file is compared with: name the folder, or "
-         "export with --unproven",
+         "'{}' is not in the folder of its run, and the comparison repeats that run's validation: name the folder, or export with "
+         "--unproven",
          model.weights_file);
   }
   const fs::path folder = request.folder, script = folder / "verify.py";
@@ -248,12 +247,12 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   Json report;
   try {
     report = verifier.finish();
-  } catch (const Error& why) {  // no runtime explains why the pipe broke; otherwise the run's own error explains more
+  } catch (const Error& why) {  // a missing runtime explains the broken pipe; otherwise the run's error explains more
     if (failure && why.kind() == ErrorKind::run) throw Error(*failure);
     throw;
   }
   if (!report.value("equal", false)) {
-    fail(ErrorKind::data, "the exported network does not compute what '{}' computes, so nothing was written. {}",
+    fail(ErrorKind::data, "the exported network's results differ from those of '{}', so nothing was written. {}",
          model.weights_file, in_words(report));
   }
   if (failure) throw Error(*failure);
@@ -263,7 +262,7 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
-  if (!restores(model.recipe)) facts["figures"] = watch->figures();  // those of images without noise are not the run's
+  if (!restores(model.recipe)) facts["figures"] = watch->figures();  // the run's own were measured with noise
   write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
@@ -273,18 +272,20 @@ fs::path proof_of(const fs::path& onnx) { return fs::path(onnx).replace_extensio
 void require_proof_or_nothing(const fs::path& folder) {
   std::error_code error;
   if (!fs::exists(fs::symlink_status(folder, error)) || is_proof(folder)) return;
-  fail(ErrorKind::usage, "'{}' is not the proof of an ONNX file, and the new file's proof would replace it: rename it",
+  fail(ErrorKind::usage, "'{}' exists and is not the proof of an ONNX file; the new proof would replace it: rename or move it",
        folder.string());
 }
 
 std::string repeat_proof(const std::string& onnx, const std::string& python) {
   const fs::path folder = proof_of(onnx);
-  if (!is_proof(folder)) fail(ErrorKind::usage, "'{}' has no proof: there is no '{}'", onnx, (folder / kFacts).string());
-  // The script of this version: a proof from elsewhere runs nothing of its own.
-  Verifier verifier(python, {"-c", std::string(page::kVerifyPy), onnx, folder.string()});
+  if (!is_proof(folder)) fail(ErrorKind::usage, "'{}' has no proof: '{}' does not exist", onnx, (folder / kFacts).string());
+  // This version's script, so a proof from elsewhere runs nothing of its own. With -c, Python would import modules from the working
+  // folder first: a hashlib.py that came with the proof.
+  static constexpr const char* kWithoutWorkingFolder = "import sys\nsys.path[:] = [place for place in sys.path if place]\n";
+  Verifier verifier(python, {"-c", kWithoutWorkingFolder + std::string(page::kVerifyPy), onnx, folder.string()});
   const Json report = verifier.finish();
   if (!report.value("equal", false))
-    fail(ErrorKind::data, "'{}' does not compute what its proof says. {}", onnx, in_words(report));
+    fail(ErrorKind::data, "the results of '{}' differ from those in its proof. {}", onnx, in_words(report));
   return in_words(report);
 }
 

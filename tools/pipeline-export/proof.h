@@ -15,21 +15,21 @@ namespace millrace {
 struct ProofRequest {
   std::string python = "python3";
   std::vector<std::string> overrides;             // of the run's pipeline, as `--set` gives them
-  std::string onnx;                               // the file that is compared,
-  std::string plain;                              // the same network without its results, which is compared too; "": none
-  const OnnxFile* written = nullptr;              // and what is known of it
-  std::string folder;                             // gets a dozen samples, the script and proof.json
-  const std::atomic<int>* stop_signal = nullptr;  // not 0: a signal that stops the comparison
+  std::string onnx;                               // the file to compare
+  std::string plain;                              // the same network without --results, also compared; "": none
+  const OnnxFile* written = nullptr;              // describes `onnx`
+  std::string folder;                             // receives a dozen samples, the script and proof.json
+  const std::atomic<int>* stop_signal = nullptr;  // a nonzero value stops the comparison
 };
 
-// Runs the graph that validated the weights, in float32, and sends each batch to verify.py. Returns a line for people; nothing:
-// a signal stopped it. Throws Error(usage) if there is no runtime or no run, Error(data) if the results differ.
+// Runs the graph that validated the weights, in float32, and sends each batch to verify.py. Returns a summary in one line, or
+// nullopt if a signal stopped it. Throws Error(usage) if there is no runtime or no run, Error(data) if the results differ.
 std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request,
                                  const Registry& registry);
 
 // The folder with the proof of an ONNX file: model.proof of model.onnx.
 std::filesystem::path proof_of(const std::filesystem::path& onnx);
-// Throws Error(usage) if something else than a proof has this name.
+// Throws Error(usage) if something other than a proof has this name.
 void require_proof_or_nothing(const std::filesystem::path& folder);
 
 // Repeats the comparison of a proof's samples with the file.

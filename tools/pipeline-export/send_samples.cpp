@@ -79,7 +79,7 @@ void SendSamples::keep(const Predictions::Sample& sample) {
   const int number = kept_++;
   if (!sample.member.empty() || url_scheme(sample.url) != "file") return;
   const std::filesystem::path from = file_url_path(sample.url), folder = params_.folder;
-  std::error_code error;  // a copy that fails costs the receiver a look at the file, and nothing else
+  std::error_code error;  // without its copy, a proof only lacks the image file
   std::filesystem::copy_file(from, folder / fmt::format("{:02}-{}", number, from.filename().string()), error);
 }
 
@@ -88,7 +88,7 @@ void SendSamples::send(const void* data, std::size_t bytes) const {
   while (bytes > 0) {
     const ssize_t sent = ::write(static_cast<int>(params_.descriptor), at, bytes);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) fail(ErrorKind::run, "the program that compares results has ended: {}", std::strerror(errno));
+    if (sent < 0) fail(ErrorKind::run, "verify.py, which compares the results, has ended: {}", std::strerror(errno));
     at += sent;
     bytes -= static_cast<std::size_t>(sent);
   }

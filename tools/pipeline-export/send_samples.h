@@ -9,16 +9,16 @@
 
 namespace millrace {
 
-// Sends each image as the network sees it, and what the network makes of it, through a pipe: for verify.py. Registered by
-// pipeline-export alone.
+// Sends each image as the network sees it, and the network's output, through a pipe to verify.py. Only pipeline-export registers
+// it.
 //
 // The first line is JSON: {"image": [H, W, C], "output": [C, H, W]}. Frames follow, numbers with the lowest byte first: uint32 n,
 // int32 labels (n; -1: none), uint8 images (n, H, W, C), float32 outputs (n, output...). A frame with n = 0 ends the pass; a
-// stream without it is not whole. The files of the first dozen samples are copied to `folder`, "00-name.jpg" and so on, unless
+// stream without it is incomplete. The files of the first dozen samples are copied to `folder`, "00-name.jpg" and so on, unless
 // they are members of shards or on a server.
 //
 // Ports: in, Predictions. Samples that could not be read are left out. Threading: writes on a thread of its own (PredictionLine).
-// Errors: Error(run) where the reader has gone.
+// Errors: Error(run) if the reader has closed the pipe.
 class SendSamples : public Stage {
  public:
   static constexpr int kKept = 12;

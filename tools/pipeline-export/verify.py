@@ -46,7 +46,7 @@ def frames(stream):
     """Labels, images and outputs as pipeline-export sends them (send_samples.h)."""
     head = json.loads(stream.readline() or b"{}")
     if not head:
-        raise EOFError("no sample has come")
+        raise EOFError("no sample arrived")
     image, output = head["image"], head["output"]
     def read(kind, shape):
         count = int(np.prod(shape)) * np.dtype(kind).itemsize
@@ -68,7 +68,7 @@ def main():
     facts = json.loads(sys.argv[3]) if streamed else json.load(open(os.path.join(folder, "proof.json")))
     takes_images, results = facts["takes_images"], facts["results"]
     if not streamed and hashlib.sha256(open(path, "rb").read()).hexdigest() != facts["sha256"]:
-        print("verify.py: this is not the file that the proof is of: its SHA-256 differs", file=sys.stderr)
+        print("verify.py: the proof is of another file: the SHA-256 differs", file=sys.stderr)
         return 1
     run, runtime = open_model(path, takes_images)
     # At export, the same network without its results too: labels and grey levels hide small differences.
@@ -76,8 +76,8 @@ def main():
     mean, deviation = np.float32(facts["mean"]), np.float32(facts["deviation"])
     source = frames(sys.stdin.buffer) if streamed else [
         [np.load(os.path.join(folder, name + ".npy")) for name in ("labels", "images", "expected")]]
-    # MaxUnpool puts a value at the place of a window's largest one. Where two are all but equal, rounding decides the place, and
-    # values there differ: of networks with this operator one in 100 may.
+    # MaxUnpool puts a value where its window's largest one was. If two are nearly equal, rounding decides the place, so with this
+    # operator one value in 100 may differ.
     allowed = 1e-2 if facts["unpools"] else 0.0
     total = differing = right = right_here = labelled = values = outside = clearly_other = places = 0
     largest, worst, finite, kept = 0.0, 0.0, True, None
@@ -112,7 +112,7 @@ def main():
             largest, worst = max(largest, float(far.max())), max(worst, float(far.max() / most))
             finite &= bool(np.isfinite(values_there).all())
             values, outside = values + far.size, outside + int((far > most).sum())
-        if ordered:  # the same first class wherever ours leads by more than twice the bound
+        if ordered:  # the same top class wherever ours leads by more than twice the bound
             two = np.partition(expected, -2, axis=1)
             clear = two[:, -1] - two[:, -2] > 2 * scale
             ours, theirs = expected.argmax(1), got if results == "labels" else got.argmax(1)
@@ -129,7 +129,8 @@ def main():
             x = np.ascontiguousarray(((np.float32(x) / 255 - mean) / deviation).transpose(0, 3, 1, 2))
         got = np.asarray(run(np.ascontiguousarray(x)))
         if list(got.shape[1:]) != facts["free_size"]["output"] or not np.isfinite(got).all():
-            print("verify.py: another size makes", got.shape[1:], "and not", facts["free_size"]["output"], file=sys.stderr)
+            print("verify.py: another image size gives the shape", got.shape[1:], "instead of", facts["free_size"]["output"],
+                  file=sys.stderr)
             finite = False
     report = {"runtime": runtime, "samples": total, "largest": largest, "share_of_bound": worst, "other_first_class": differing,
               "outside_bound": outside,

@@ -84,6 +84,18 @@ std::size_t tasks_of_groups(const fs::path& root) {
   return least;
 }
 
+// A path in mountinfo, where \040 stands for a space: octal numbers, also of tabs, line ends and backslashes.
+std::string without_escapes(const std::string& text) {
+  const auto is_octal = [](char c) { return c >= '0' && c <= '7'; };
+  std::string path;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_escape = text[i] == '\\' && i + 3 < text.size() && std::all_of(&text[i + 1], &text[i + 1] + 3, is_octal);
+    path += is_escape ? static_cast<char>(std::stoi(text.substr(i + 1, 3), nullptr, 8)) : text[i];
+    if (is_escape) i += 3;
+  }
+  return path;
+}
+
 // The type of the file system that is mounted at the longest part of the path; lines of mountinfo end "- TYPE DEVICE OPTIONS".
 std::string kind_of_disk(const fs::path& root, const std::string& path) {
   std::string kind = "unknown", line;
@@ -92,6 +104,7 @@ std::string kind_of_disk(const fs::path& root, const std::string& path) {
     std::istringstream words(line);
     std::string point, type;
     for (int word = 0; word < 5; ++word) words >> point;
+    point = without_escapes(point);
     const std::size_t dash = line.find(" - ");
     if (dash == std::string::npos || !(std::istringstream(line.substr(dash + 3)) >> type)) continue;
     const bool holds = point == "/" || path == point || path.starts_with(point + "/");
@@ -182,19 +195,23 @@ std::vector<std::string> advise(const MachineFacts& facts) {
     out.push_back(fmt::format(fmt::runtime(text), values...));
   };
 
-  if (facts.processors > 0 && facts.processors + 0.5 <= static_cast<double>(facts.usable_cores))
-    say("cores: the control group grants the time of {:.1f} of {} cores, so threads are halted in the middle of a step: start "
-        "with "
-        "`taskset -c 0-{}`, or raise the limit (docker: --cpus; systemd: CPUQuota)",
-        facts.processors, facts.usable_cores, std::max(1, static_cast<int>(facts.processors)) - 1);
+  if (facts.processors > 0 && facts.processors + 0.5 <= static_cast<double>(facts.usable_cores)) {
+    const int last = std::max(1, static_cast<int>(facts.processors)) - 1;
+    const std::string taskset = facts.usable_cores == facts.cores  // else this process may not use core 0
+                                    ? fmt::format("start with `taskset -c 0-{}`, or ", last)
+                                    : "";
+    say("cores: the control group grants the time of {:.1f} of {} cores, so threads are halted in the middle of a step: {}raise "
+        "the limit (docker: --cpus; systemd: CPUQuota)",
+        facts.processors, facts.usable_cores, taskset);
+  }
   if (!facts.has_avx2)
     say("instruction sets: there is no AVX2, so backend cpu and resizing are several times slower: give a virtual machine the "
         "processor of its host (QEMU: -cpu host), or use a newer processor");
-  if (!facts.onednn_limit.empty()) say("instruction sets: {} limits oneDNN: unset it", facts.onednn_limit);
+  if (!facts.onednn_limit.empty()) say("instruction sets: {} restricts oneDNN: unset it", facts.onednn_limit);
 
   const std::size_t memory = lesser_limit(facts.memory, facts.available_memory);
   if (memory > 0 && memory < 2 * kGiB)
-    say("memory: {} are available of {}: end other programs, raise the limit of the control group (docker: --memory), or choose "
+    say("memory: {} of {} is available: close other programs, raise the limit of the control group (docker: --memory), or use "
         "smaller batches; `pipeline-run FILE --check` prints what a run needs",
         bytes_text(memory), bytes_text(facts.memory));
   if (facts.address_space > 0)
@@ -203,11 +220,11 @@ std::vector<std::string> advise(const MachineFacts& facts) {
   if (facts.open_files > 0 && facts.open_files < 1024)
     say("limits: a process may open {} files: `ulimit -n 1024`", facts.open_files);
   if (facts.tasks > 0 && facts.tasks < 64 + 4 * facts.usable_cores)
-    say("limits: {} processes and threads are few for {} cores: `ulimit -u`, or the control group's pids.max (docker: "
-        "--pids-limit)",
+    say("limits: at most {} processes and threads are allowed, too few for {} cores: `ulimit -u`, or the control group's pids.max "
+        "(docker: --pids-limit)",
         facts.tasks, facts.usable_cores);
   if (facts.cuda_devices > 0 && facts.locked_memory > 0 && facts.locked_memory < 64 * kMiB)
-    say("limits: {} of locked memory are too few for NCCL over InfiniBand: `ulimit -l unlimited` (docker: --ulimit memlock=-1)",
+    say("limits: {} of locked memory is too little for NCCL over InfiniBand: `ulimit -l unlimited` (docker: --ulimit memlock=-1)",
         bytes_text(facts.locked_memory));
   if (facts.cuda_devices > 1 && facts.shared_memory < kGiB)
     say("limits: /dev/shm holds {}, and NCCL needs about 1 GiB for several GPUs: docker --shm-size=1g",
@@ -221,18 +238,23 @@ std::vector<std::string> advise(const MachineFacts& facts) {
                                                        : "set TMPDIR";
     const bool is_network =
         disk.kind.starts_with("nfs") || disk.kind == "cifs" || disk.kind == "smb3" || disk.kind.starts_with("fuse");
-    if (!disk.is_writable) say("{}: you may not write there: {} to a folder of your own", what, other);
-    if (disk.free < 2 * kGiB) say("{}: {} are free: delete old runs, or {} to another disk", what, bytes_text(disk.free), other);
-    if (disk.use == "runs" && disk.kind == "tmpfs") say("{}: this is memory, and lost at a restart: {} to a disk", what, other);
+    if (!disk.is_writable) say("{}: it is not writable: {} to a folder of yours", what, other);
+    if (disk.free < 2 * kGiB) say("{}: only {} free: delete old runs, or {} to another disk", what, bytes_text(disk.free), other);
+    if (disk.use == "runs" && disk.kind == "tmpfs")
+      say("{}: this is in memory and will be lost at a restart: {} to a disk", what, other);
     if (disk.use == "runs" && disk.kind == "overlay")
-      say("{}: this is lost with the container: mount a volume there, or {} to one", what, other);
+      say("{}: this will be lost with the container: mount a volume there, or {} to one", what, other);
     if (disk.use != "runs" && is_network) say("{}: {} is slow for many small files: {} to a local disk", what, disk.kind, other);
   }
 
   if (facts.gpus > 0 && !facts.has_cuda)
     say("GPU: backend cuda is not installed: install the package millrace-cuda, or build with a CUDA toolkit");
+  else if (facts.gpus > 0 && facts.cuda_devices == 0)
+    say("GPU: 0 of {} NVIDIA GPUs can be used: see `cuda` above for the reason, and `nvidia-smi` for the driver's view",
+        facts.gpus);
   else if (facts.gpus > facts.cuda_devices)
-    say("GPU: {} of {} NVIDIA GPUs can be used: see `cuda` above for the reason, and `nvidia-smi` for the driver's view",
+    say("GPU: {} of {} NVIDIA GPUs can be used: the others are hidden (CUDA_VISIBLE_DEVICES, the share of this container or job) "
+        "or too old; `nvidia-smi -L` lists those of the driver",
         facts.cuda_devices, facts.gpus);
   return out;
 }
@@ -250,7 +272,7 @@ std::string describe_machine(const Registry& registry) {
        fmt::format("{} of {} for this process{}", facts.usable_cores, facts.cores,
                    facts.processors > 0 ? fmt::format(", with the time of {:.1f} (control group)", facts.processors) : "")});
   machine.row({"memory", fmt::format("{}, {} available", limit_text(facts.memory), bytes_text(facts.available_memory))});
-  machine.row({"NVIDIA GPUs", std::to_string(facts.gpus)});
+  machine.row({"NVIDIA GPUs", std::to_string(std::max(facts.gpus, facts.cuda_devices))});  // not all containers show PCI
 
   TextTable limits({"", ""});
   limits.row({"open files", count_text(facts.open_files)});

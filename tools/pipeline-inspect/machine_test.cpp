@@ -49,7 +49,10 @@ TEST(Machine, NamesARemedyForEachProblem) {
   expect("ulimit -n", [](MachineFacts& facts) { facts.open_files = 64; });
   expect("pids.max", [](MachineFacts& facts) { facts.tasks = 20; });
   expect("millrace-cuda", [](MachineFacts& facts) { facts.gpus = 1; });
-  expect("0 of 1 NVIDIA GPUs", [](MachineFacts& facts) { facts.gpus = 1, facts.has_cuda = true; });
+  expect("raise the limit (docker: --cpus", [](MachineFacts& facts) { facts.processors = 2.5, facts.usable_cores = 4; });
+  expect("0 of 1 NVIDIA GPUs can be used: see `cuda` above", [](MachineFacts& facts) { facts.gpus = 1, facts.has_cuda = true; });
+  expect("1 of 4 NVIDIA GPUs can be used: the others are hidden",
+         [](MachineFacts& facts) { facts.gpus = 4, facts.cuda_devices = 1, facts.has_cuda = true; });
   expect("--shm-size", [](MachineFacts& facts) {
     facts.gpus = facts.cuda_devices = 2, facts.has_cuda = true, facts.shared_memory = kGiB / 16;
   });
@@ -94,6 +97,19 @@ TEST_F(MachineFiles, GiveTheKindOfTheInnermostFileSystem) {
   EXPECT_EQ(disk.folder, runs);
   EXPECT_EQ(disk.kind, "nfs4");
   EXPECT_GT(disk.free, 0U);
+}
+
+TEST_F(MachineFiles, GiveTheKindOfAFileSystemWithASpaceInItsName) {
+  write("proc/self/mountinfo", "20 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n21 20 0:40 / " + (root_ / "my\\040disk").string() +
+                                   " rw - nfs4 server:/a rw\n");
+  fs::create_directories(root_ / "my disk");
+  EXPECT_EQ(read_machine(root_, root_ / "my disk/runs").disks.front().kind, "nfs4");
+}
+
+TEST(Machine, NamesTasksetOnlyForAllCores) {
+  MachineFacts facts = good();
+  facts.processors = 2.5, facts.usable_cores = 4;
+  EXPECT_EQ(advice(facts).find("taskset"), std::string::npos) << advice(facts);
 }
 
 TEST_F(MachineFiles, CountGpusWithoutADriver) {

@@ -15,8 +15,7 @@ namespace {
 std::string left_out(const InferenceRecipe& stored, const Registry& registry) {
   if (takes_own_size(stored, registry)) {
     return ", without the stages that made an image of its target;\nphotographs keep their own size, and height and width are "
-           "those of "
-           "validation";
+           "those of validation";
   }
   return restores(stored) ? ", without the stages that made an image of its target" : "";
 }
