@@ -203,7 +203,7 @@ TEST_F(Plan, FoldersForTrainingThatAreLeftOutAreWarnedOf) {
   add("d/train_extra");
   const std::vector<std::string> warnings = load(text).warnings;
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_NE(warnings[0].find("'d/train' alone is trained on, and 'd/train2', 'd/train_extra' are left out"), std::string::npos)
+  EXPECT_NE(warnings[0].find("only 'd/train' is trained on, and 'd/train2', 'd/train_extra' are left out"), std::string::npos)
       << warnings[0];
 }
 

@@ -131,7 +131,7 @@ TEST_F(LinesOnAFullDisk, AreWholeAndNoneIsMissingOnceThereIsRoom) {
   }
   file.write(R"({"a":5})");
   EXPECT_EQ(text(), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4}\n{\"a\":5}\n");
-  EXPECT_EQ(warnings_, std::vector<std::string>{"lines of '" + path_ + "' wait: File too large"});
+  EXPECT_EQ(warnings_, std::vector<std::string>{"lines of '" + path_ + "' wait in memory: File too large"});
 }
 
 TEST_F(LinesOnAFullDisk, AreWrittenByTheEndOfTheFileAtTheLatest) {
@@ -190,7 +190,7 @@ TEST_F(LinesOnAFullDisk, AreCountedAtTheEndAndSaidOnceWhenACheckpointStandsBehin
     EXPECT_STREQ(error.what(), ("'" + path_ + "' lacks 2 lines: File too large").c_str());
   }
   EXPECT_EQ(warnings_,
-            (std::vector<std::string>{"lines of '" + path_ + "' wait: File too large",
+            (std::vector<std::string>{"lines of '" + path_ + "' wait in memory: File too large",
                                       "'" + path_ + "' lacks 2 lines that a checkpoint counts as written: File too large"}));
   file.finish();
   EXPECT_EQ(text(), "{}\n[]\n[]\n");

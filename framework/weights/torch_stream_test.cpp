@@ -140,8 +140,8 @@ TEST_F(TorchStreamFile, RefusesStoragesThatDoNotFitTheFile) {
 TEST_F(TorchStreamFile, RefusesOtherVersionsAndMachines) {
   const std::string rest = pickle(ordered_dict(small_old_items())) + stored(small_old_storages());
   EXPECT_EQ(read(stream_head() + rest).tensors.size(), 2U);
-  expect_refused(stream_head(integer(1002)) + rest, "has version 1002, and only 1001 is read");
-  expect_refused(stream_head(text("1001")) + rest, "and only 1001 is read");
+  expect_refused(stream_head(integer(1002)) + rest, "has version 1002, but only 1001 is read");
+  expect_refused(stream_head(text("1001")) + rest, "but only 1001 is read");
   expect_refused(stream_head(integer(1001), "\x89") + rest, "byte order 'big', but only 'little' is read");
   expect_refused(stream_head(integer(1001), "N") + rest, "does not state the byte order");
   expect_refused(stream_head().substr(0, 12) + "12." + rest, "has no whole mark of torch.save()");

@@ -77,7 +77,7 @@ class IncludeCheck {
         note(file, include, "a plugin sees the framework, not what it is made of");
       if (include.name.starts_with("millrace/detail/")) note(file, include, "it comes with the header that it is a part of");
       if (include.name.starts_with("millrace/")) continue;
-      if (is_test(file) && include.name.starts_with("testkit/")) continue;
+      if (is_test(file) && (include.name.starts_with("testkit/") || is_of_tests(include.name))) continue;
       if (!include.quoted) {
         if (fs::exists(root_ / "framework" / include.name)) note(file, include, "a plugin includes millrace/*.h only");
         continue;
@@ -100,6 +100,12 @@ class IncludeCheck {
     const fs::path relative = fs::relative(file.parent_path(), root_ / "plugins");
     const fs::path kind = *relative.begin();
     return root_ / "plugins" / (is_test(file) || relative == kind ? kind : kind / *std::next(relative.begin()));
+  }
+
+  // A simulated GPU and fake libraries, which tests of backend `cuda` share.
+  bool is_of_tests(const std::string& name) const {
+    const fs::path tests = root_ / "tests/gpu";
+    return fs::exists(tests / name) || fs::exists(tests / "fakes" / name) || fs::exists(tests / "simulation" / name);
   }
 
   static bool below(const fs::path& file, const fs::path& folder) {

@@ -36,8 +36,6 @@ constexpr std::array kKnown = {
     // A folder's name, and sides of an image.
     KnownName{"framework/config/data_layout.cpp", "pictures"},
     KnownName{"framework/run/doctor/class_names.cpp", "top"},
-    // Stages of tests.
-    KnownName{"framework/graph/line_fixture.h", "batch"},
 };
 
 // The texts that the pattern finds before a comment.

@@ -116,7 +116,7 @@ TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   const Outcome outcome = run_command(
       {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=/nowhere", "--set", "run.devices=cpu:7"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": cpu:7 does not exist"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {

@@ -173,7 +173,7 @@ TEST_F(PredictFolder, AllNamesThatLeadNowhereAreNamedAtOnce) {
   const Outcome outcome =
       predict(folder_ / "a/0.jpg", {folder_ / "a/9.jpg", folder_ / "a", folder_ / "no/*.jpg", folder_ / "nowhere"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names match no file, and nothing was predicted:\n  there is no "),
+  EXPECT_NE(outcome.err.find("--predict: 3 of 5 names match no file, and nothing was predicted:\n  file '"),
             std::string::npos)
       << outcome.err;
   EXPECT_NE(outcome.err.find("no file matches '" + (folder_ / "no/*.jpg") + "'"), std::string::npos) << outcome.err;

@@ -167,7 +167,7 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
     const Outcome few = run_command(words, {});
     EXPECT_EQ(few.code, 2) << few.err;
     const std::string said =
-        "devices = \"cpu\" makes 1 replica, and there are 2 processes: each needs one, as \"cpu*2\" makes them";
+        "devices = \"cpu\" makes 1 replica, but there are 2 processes: each needs one, as \"cpu*2\" makes them";
     const std::size_t at = few.err.find(said);
     EXPECT_NE(at, std::string::npos) << few.err;
     EXPECT_EQ(few.err.find(said, at + 1), std::string::npos) << "each process says it:\n" << few.err;

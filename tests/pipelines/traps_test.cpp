@@ -216,7 +216,7 @@ const std::vector<Trap>& traps() {
     trap("ATestSetAmongTheClasses", 0, "class 'test' is named as a part of a data set", {}, [](const fs::path& root) {
       for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
     });
-    trap("AClassOfOneImage", 0, "class 'birch' has one image alone", {}, [](const fs::path& root) {
+    trap("AClassOfOneImage", 0, "class 'birch' has only one image", {}, [](const fs::path& root) {
       for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
     });
     trap("AClassThatLimitLeavesOut", 0, "but none of them is chosen",
@@ -274,11 +274,11 @@ const std::vector<Trap>& traps() {
       }
     });
     trap("SamplesClassByClass", 0, "shuffle = \"every-epoch\" mixes them", {{"shuffle = \"every-epoch\"\n", ""}});
-    trap("ARateOfAnotherOptimizer", 0, "a learning rate of 0.5 is too large for 'adam'",
+    trap("ARateOfAnotherOptimizer", 0, "a learning rate of 0.5 is orders of magnitude too large for 'adam'",
          {{"learning_rate = 0.05", "type = \"adam\"\nlearning_rate = 0.5"}});
-    trap("ARateThatIsTooLarge", 0, "a learning rate of 50 is too large for 'sgd'",
+    trap("ARateThatIsTooLarge", 0, "a learning rate of 50 is orders of magnitude too large for 'sgd'",
          {{"learning_rate = 0.05", "learning_rate = 50"}});
-    trap("ARateThatMovesNothing", 0, "is too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
+    trap("ARateThatMovesNothing", 0, "too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
     trap("ARateOfZero", 0, "the learning rate is 0 in all steps", {{"learning_rate = 0.05", "learning_rate = 0"}});
     trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step removes that share of every weight",
          {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});

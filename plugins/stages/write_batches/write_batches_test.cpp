@@ -111,7 +111,7 @@ TEST_F(WriteBatchesTest, WarnsWhereNothingCanBeWritten) {
   harness->feed(testkit::packet(batch(0, 0, {0, 1}), 0));
   harness->stage().stop();
   ASSERT_EQ(run_.warnings().size(), 2U);
-  EXPECT_NE(run_.warnings()[0].find("there is no first_batches.png: "), std::string::npos) << run_.warnings()[0];
+  EXPECT_NE(run_.warnings()[0].find("cannot write first_batches.png: "), std::string::npos) << run_.warnings()[0];
 }
 
 }  // namespace
