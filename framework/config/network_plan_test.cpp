@@ -67,7 +67,7 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:11: freeze: 'backbone' matches no layer with parameters; its last layer is 'fc'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
             "p.toml:12:11: freeze: 'fc.weight' begins with random values because of 'new', and would never be trained: remove it "
-            "from one of the two");
+            "from 'new' or 'freeze'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");

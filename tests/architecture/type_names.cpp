@@ -24,7 +24,8 @@ constexpr std::array kKnown = {
     KnownName{"framework/plugin/loss_params.h", "cross_entropy"},
     // A layer for which a backend may have its own operation.
     KnownName{"framework/network/fusion.cpp", "softmax"},
-    // Its results are scores already.
+    // The sink whose pictures it makes, and whose results are scores already.
+    KnownName{"framework/predict/predictor.cpp", "write_images"},
     KnownName{"framework/predict/predictor.cpp", "softmax"},
     // A key of recipes: the batch size.
     KnownName{"framework/prepare/inference_recipe.cpp", "batch"},

@@ -70,7 +70,7 @@ const std::vector<Fault>& faults() {
       {"short_chunked", kReads, true, {"the body ended after"}},
       {"wrong_length", kReads, true, {"disagree"}},
       {"huge_total", kReadLarge | kReadRange, false, {"18446744073709551615 bytes, and no file is larger"}},
-      {"large_total", kReadLarge, false, {"has 1000000000000000 bytes; a file of more than"}},
+      {"large_total", kReadLarge, false, {"1000000000000000 bytes; a file of more than"}},
       {"huge_length", kStat, false, {"4611686018427387904 bytes, and no file is larger"}},
       {"huge_size", kList, false, {"18446744073709551615 bytes, and no file is larger"}},
       {"wrong_content_range", kReads, true, {"Content-Range is"}},
