@@ -14,7 +14,7 @@ die() { echo "in-debian.sh: $1" >&2; exit "${2:-1}"; }
 # The first mirror of Debian in apt's configuration, if there is one.
 debian_mirror() {
   # shellcheck disable=SC2016  # apt-get expands it
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | sed -n 1p
 }
 
 [ $# -ge 2 ] || die "usage: tools/in-debian.sh RELEASE COMMAND [ARGUMENT...]" 2

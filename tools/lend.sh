@@ -140,7 +140,7 @@ if [ -n "$earlier" ]; then cp "$work/journal.jsonl" "$lend"; fi
 bytes=$(travelling)
 if [ "$bytes" -gt $((most_mib << 20)) ]; then
   say "$((bytes >> 20)) MiB would travel, and $most_mib may; the largest:"
-  du -ak "$tree" | sort -rn | head -n 12 >&2
+  du -ak "$tree" | sort -rn | sed -n 1,12p >&2
   exit 1
 fi
 

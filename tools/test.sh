@@ -50,7 +50,7 @@ ctest --preset develop --parallel $(($(nproc) + 1)) "${select[@]}" || failed=$? 
 
 echo "the tests that took longest, in seconds:"
 awk '/^[0-9]+\/[0-9]+ Test: / { name = $3 } /^Test time = / { print $4, name }' \
-  build/develop/Testing/Temporary/LastTest.log | sort -rn | head -n 25
+  build/develop/Testing/Temporary/LastTest.log | sort -rn | sed -n 1,25p  # reads to the end: pipefail
 echo "skipped, tests and why:"
 awk '/: Skipped$/ { getline reason; ++count[substr(reason, 1, 120)] }
      /^skipped: / { ++count[substr($0, 10, 120)] } END { for (each in count) print count[each], each }' \
