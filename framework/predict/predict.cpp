@@ -23,14 +23,8 @@ using millrace::fail;
 // The opaque handle.
 struct millrace_model {
   millrace_model(const char* path, const millrace::PredictorOptions& options)
-      : predictor((millrace::load_all_plugins(registry), path), options, registry) {
-    const millrace::Value* const named = number_names(predictor.model().recipe);
-    if (named != nullptr && named->kind() == millrace::Value::Kind::array) {
-      for (const millrace::Value& name : named->array()) {
-        if (name.kind() == millrace::Value::Kind::text) numbers.push_back(name.text());
-      }
-    }
-  }
+      : predictor((millrace::load_all_plugins(registry), path), options, registry),
+        numbers(number_names(predictor.model().recipe)) {}
 
   millrace::Registry registry;  // outlives the predictor
   millrace::Predictor predictor;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
@@ -12,22 +11,11 @@
 #include "millrace/util/affine.h"
 #include "millrace/util/class_colours.h"
 #include "millrace/util/load_plugins.h"
+#include "plugin/silent_services.h"
 #include "prepare/devices.h"
 
 namespace millrace {
 namespace {
-
-// Stages of a run may report; here is nobody to hear them.
-class SilentRun final : public RunServices {
- public:
-  void report(const StepReport&) override {}
-  void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
-  void not_finite(std::string_view, std::uint64_t, std::string_view) override {}
-  void bad_sample(std::string_view, const Sample&, std::string_view) override {}
-  std::string output_folder() const override { return {}; }
-  void warn(std::string_view) override {}
-  void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
-};
 
 // Keeps what a stage emits on one port, until its work on the device has ended.
 class LastPacket final : public Output {
@@ -358,7 +346,7 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
       recipe_(without_training_degradation(model_.recipe, registry)),
       task_(task_of(recipe_, registry)),
       own_size_(takes_own_size(recipe_, registry)),
-      services_(std::make_unique<SilentRun>()) {
+      services_(std::make_unique<SilentServices>()) {
   for (const auto& [name, value] : {std::pair{"threads", options.threads}, {"workers", options.workers}}) {
     if (value < 0 || value > 1024) fail(ErrorKind::usage, "{}: expected 0 to 1024, found {}", name, value);
   }
@@ -378,25 +366,14 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
 Predictor::~Predictor() = default;
 
 void Predictor::open_device() {
-  const std::string asked = options_.device.empty() ? kHostBackend : options_.device;
-  const std::string name = asked.substr(0, asked.find(':'));
-  int index = 0;
-  if (name.size() < asked.size()) {
-    const char* const end = asked.data() + asked.size();
-    const auto [stop, error] = std::from_chars(asked.data() + name.size() + 1, end, index);
-    if (error != std::errc() || stop != end)
-      fail(ErrorKind::usage, "device: expected a backend or a backend and a number, found '{}'", asked);
-  }
-  const BackendType* const type = registry_.backends().find(name);
-  if (type == nullptr) {
-    fail(ErrorKind::usage, "device: no plugin has the backend '{}'{}", name, skipped_clause(registry_, name));
-  }
-  const std::shared_ptr<Backend> backend = type->create();
-  if (backend->devices().empty()) fail(ErrorKind::device, "device '{}': {}", asked, backend->unavailable_reason());
+  const std::string text = options_.device.empty() ? kHostBackend : options_.device;
+  const FoundDevices found = find_devices(text, registry_);
+  if (found.request.choices.size() > 1 || found.request.backend == "all")
+    fail(ErrorKind::usage, "device '{}': one device computes predictions, such as cpu, gpu or cuda:1", text);
   DeviceOptions device;
   device.cores.assign(static_cast<std::size_t>(options_.threads), -1);  // none is pinned
   device.warn = [](std::string_view) {};
-  device_ = backend->open(index, device);
+  device_ = found.backend->open(found.indices.front(), device);
   precision_ = precision_for(options_.precision, recipe_.precision, device_->info());
 }
 

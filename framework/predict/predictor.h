@@ -28,7 +28,7 @@ struct PredictorOptions {
   int threads = 0;                  // of each worker; 0: one for each processor that the calling thread may use
   int workers = 1;                  // predictions that run at once; each worker has its own copy of the weights
   std::string precision;            // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
-  std::string device;               // backend, or backend and number: "cuda:1"; "": the processor
+  std::string device;               // one, as in run.devices: "cuda:1", "gpu", "auto"; "": the processor
   std::vector<std::string> layers;  // whose outputs ImagePrediction::features() returns
 };
 

@@ -321,19 +321,26 @@ void warn_of_turns(std::string_view text, const DeviceRequest& request, const st
 
 }  // namespace
 
+FoundDevices find_devices(std::string_view text, const Registry& registry) {
+  FoundDevices found;
+  found.request = parse_devices(text);
+  found.backend = found.request.backend == "auto" ? choose_backend(registry)
+                  : means_gpus(found.request)     ? backend_of_gpus(text, registry)
+                                                  : make_backend(found.request.backend, registry);
+  found.present = found.backend->devices();
+  if (found.present.empty()) {
+    fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, found.backend->name(),
+         found.backend->unavailable_reason());
+  }
+  found.indices = resolve_devices(found.request, found.present, text);
+  return found;
+}
+
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
                          const std::function<void(std::string_view)>& warn, Group* group) {
-  const DeviceRequest request = parse_devices(text);
+  const auto [request, backend, present, indices] = find_devices(text, registry);
   OpenDevices open;
-  open.backend = request.backend == "auto" ? choose_backend(registry)
-                 : means_gpus(request)     ? backend_of_gpus(text, registry)
-                                           : make_backend(request.backend, registry);
-  const std::vector<DeviceInfo> present = open.backend->devices();
-  if (present.empty()) {
-    fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),
-         open.backend->unavailable_reason());
-  }
-  const std::vector<int> indices = resolve_devices(request, present, text);
+  open.backend = backend;
   warn_of_turns(text, request, indices, warn);
   const HostShare share = share_of_host(group, present);
   check_replicas(text, indices.size(), share.ranks.size());

@@ -38,6 +38,16 @@ DeviceRequest parse_devices(std::string_view text);
 // and a device named twice (except copies: "cpu*2"). `text` is for messages. REQUIRES: `present` is not empty.
 std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector<DeviceInfo>& present, std::string_view text);
 
+// The devices that `text` requests. Throws Error(usage) if no plugin has the backend, or "all" or "gpu" mean several; Error(device)
+// with the backend's reason if it has no device.
+struct FoundDevices {
+  DeviceRequest request;
+  std::shared_ptr<Backend> backend;
+  std::vector<DeviceInfo> present;  // all of the backend
+  std::vector<int> indices;         // of the requested ones, see resolve_devices(); at least one
+};
+FoundDevices find_devices(std::string_view text, const Registry& registry);
+
 // Assignment of processor cores. Replicas that compute on the CPU get disjoint cores. With eight or more cores, an eighth is
 // reserved for the data stages; with fewer, the data stages share all cores with the replicas, because a whole core would be
 // more than they need. Replicas that compute elsewhere leave all cores to the data stages. A replica without a share of the
@@ -85,9 +95,7 @@ struct DataShare {
 // there are cores.
 DataShare share_of_data(const std::vector<int>& kept, std::size_t cores, const HostShare& host, bool computes_here);
 
-// Throws Error(usage) if no plugin has the backend, Error(device) with the backend's reason if it has no device. A run uses one
-// backend: "all" and "gpu" throw Error(usage) if several have devices. `text` names devices of each machine, of which a process
-// opens its part. `load`: shares of the replicas of all processes. `warn`: DeviceOptions::warn. `group`: null, or the processes
+// Throws as find_devices(): a run uses one backend. `text` names devices of each machine, of which a process opens its part. `load`: shares of the replicas of all processes. `warn`: DeviceOptions::warn. `group`: null, or the processes
 // of the run, all of which call it.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
                          const std::function<void(std::string_view)>& warn = print_warning, Group* group = nullptr);

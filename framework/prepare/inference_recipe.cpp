@@ -262,9 +262,19 @@ std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline, con
   return recipe;
 }
 
-const Value* number_names(const InferenceRecipe& recipe) {
+const Value* number_columns(const InferenceRecipe& recipe) {
   const Value* const sink = recipe.sinks.find(kSink);
   return sink == nullptr || sink->kind() != Value::Kind::table ? nullptr : sink->find(kColumns);
+}
+
+std::vector<std::string> number_names(const InferenceRecipe& recipe) {
+  const Value* const columns = number_columns(recipe);
+  std::vector<std::string> names;
+  if (columns == nullptr || columns->kind() != Value::Kind::array) return names;
+  for (const Value& name : columns->array()) {
+    if (name.kind() == Value::Kind::text) names.push_back(name.text());
+  }
+  return names;
 }
 
 std::map<std::string, std::string> metadata_of(const InferenceRecipe& recipe) {

@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "config/plan.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 
@@ -73,8 +73,9 @@ std::optional<InferenceRecipe> inference_recipe_of(const Pipeline& pipeline,
 // written by a newer version.
 std::map<std::string, std::string> metadata_of(const InferenceRecipe& recipe);
 
-// The names of predicted numbers and of several labels; null if they have none.
-const Value* number_names(const InferenceRecipe& recipe);
+// The names of predicted numbers and of several labels: as they stand in the recipe, null if they have none; and as texts.
+const Value* number_columns(const InferenceRecipe& recipe);
+std::vector<std::string> number_names(const InferenceRecipe& recipe);
 std::optional<InferenceRecipe> recipe_from(const std::map<std::string, std::string>& metadata, const std::string& file);
 
 // Why no pipeline can be made from it, or "". Its stages must have the role of their place (RecipeRole), with keys that are

@@ -188,7 +188,7 @@ class InferenceRecipeComparison {
 
   // The names of predicted numbers and of several labels, which correspond to classes.
   void numbers() {
-    const Value *then = number_names(stored_), *now = number_names(here_);
+    const Value *then = number_columns(stored_), *now = number_columns(here_);
     if (then == nullptr || now == nullptr || equal_values(*then, *now)) return;
     add(now->at(), fmt::format("[{}] predicts", here_.graph), one_line(*now), one_line(*then));
   }

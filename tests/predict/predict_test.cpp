@@ -328,16 +328,18 @@ TEST(PredictLines, AnswersPathsThatAreNotFiles) {
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
   ASSERT_EQ(answers.size(), 4U) << outcome.out;
-  EXPECT_EQ(answers[0].at("error"), "cannot be read: it is a folder");
-  EXPECT_EQ(answers[1].at("error"), "cannot be read: it is a device or a pipe");
-  EXPECT_EQ(answers[2].at("error"), "cannot be read: it is a device or a pipe");
+  EXPECT_EQ(answers[0].at("error"), fmt::format("'{}' is a folder, not a file", folder.path().string()));
+  EXPECT_EQ(answers[1].at("error"), "'/dev/zero' is a device, not a file");
+  EXPECT_EQ(answers[2].at("error"), fmt::format("'{}' is a pipe, not a file", folder / "pipe"));
   EXPECT_EQ(answers[3].count("error"), 0U);
 }
 
 TEST(PredictLines, EndsAtOnceOnASignal) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opened for both directions, it never ends
   const std::string command = fmt::format("'{}' --predict - --quiet --weights '{}'", tool("pipeline-run"), trained().run);
-  const Outcome outcome =
-      run_command({"/bin/sh", "-c", fmt::format("sleep 8 | timeout --preserve-status -s TERM 2 {}", command)});
+  const Outcome outcome = run_command(
+      {"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
   EXPECT_EQ(outcome.code, 128 + 15) << outcome.err;
   EXPECT_NE(outcome.err.find("nothing to save"), std::string::npos) << outcome.err;
   for (const char* option : {"--trace t.json", "--devices 'cpu*2'"})

@@ -107,9 +107,9 @@ TEST_F(HttpServer, IsNotBelievedWhenItNamesASizeThatNoFileHas) {
     const std::string ranged = at("claims/" + bytes + "/file.bin");
     if (&limit == limits) continue;  // reading in parts allows this size
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(url); }),
-              "cannot look at '" + url + "': the server reports " + bytes + " bytes" + limit);
+              "cannot access '" + url + "': the server reports " + bytes + " bytes" + limit);
     EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(ranged); }),
-              "cannot look at '" + ranged + "': the server reports " + bytes + " bytes" + limit);
+              "cannot access '" + ranged + "': the server reports " + bytes + " bytes" + limit);
     EXPECT_SAYS(complaint(ErrorKind::data, [&] { range("claims/" + bytes + "/file.bin", 7, 9); }), bytes + " bytes" + limit);
   }
   EXPECT_EQ(server_->requests(), before + 9) << "it was asked again";
@@ -151,7 +151,7 @@ TEST_F(HttpServer, TriesAgainWhatPassesAndNothingElse) {
   const int before = server_->requests();
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("nothing")); }),
               "cannot read '" + at("nothing") + "': HTTP 404 (no such file)");
-  EXPECT_SAYS(complaint(ErrorKind::data, [&] { from.stat(at("nothing")); }), "cannot look at '" + at("nothing") + "': HTTP 404");
+  EXPECT_SAYS(complaint(ErrorKind::data, [&] { from.stat(at("nothing")); }), "cannot access '" + at("nothing") + "': HTTP 404");
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read(from, at("status/403/0/c/file.bin")); }), "HTTP 403");
   EXPECT_EQ(server_->requests(), before + 3);
 }

@@ -146,10 +146,7 @@ void add_properties(onnx::Model& file, const Model& model, const OnnxOptions& op
   for (const auto& [key, value] : model.metadata) {
     if (!key.starts_with("plans of ")) add("millrace." + key, value);
   }
-  std::vector<std::string> numbers;
-  if (const Value* const names = number_names(model.recipe); names != nullptr && names->kind() == Value::Kind::array) {
-    for (const Value& name : names->array()) numbers.push_back(name.text());
-  }
+  const std::vector<std::string> numbers = number_names(model.recipe);
   if (!model.classes.empty() || !numbers.empty()) add("names", as_python(numbers.empty() ? model.classes : numbers));
   std::vector<std::string> units;
   for (const std::string& name : numbers) units.push_back(unit_in(name));

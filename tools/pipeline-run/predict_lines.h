@@ -10,7 +10,7 @@ namespace millrace {
 
 struct LinesRequest {
   std::string weights;  // a file or its URL, or the folder of a run
-  std::string device;   // as for --devices, but one: "cuda:1"; "": the processor; "auto": a GPU, or else the processor
+  std::string device;   // see PredictorOptions::device
 };
 
 // Opens the weights once. Answers each path with an object, which is flushed before the next path is read:
@@ -20,7 +20,7 @@ struct LinesRequest {
 //   {"path":"c.jpg","numbers":[3.25]}
 //   {"path":"d.jpg","error":"decode_image: the file is truncated"}
 //
-// Names are positions if their number is not the network's. Only files of up to 1 GiB are read. Empty lines are ignored. Throws
+// A path may be a URL of any storage. Names are positions if their number is not the network's. Only files of up to 1 GiB are read. Empty lines are ignored. Throws
 // Error(usage) for weights of other tasks, whose results are images, and for several devices, and Error(storage) if standard
 // output cannot be written.
 void predict_lines(const LinesRequest& request, std::istream& paths, const Registry& registry);

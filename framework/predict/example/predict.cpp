@@ -26,7 +26,7 @@ int main(int count, char** words) {
   } catch (const millrace::predict::Error& error) {
     std::printf("%s: %s\n", millrace_status_name(error.status()), error.what());
   } catch (const std::exception& error) {
-    std::printf("%s\n", error.what());
+    std::printf("%s: %s\n", words[2], error.what());
   }
   return 1;
 }

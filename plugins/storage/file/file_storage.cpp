@@ -164,7 +164,7 @@ class Walk {
       fail(ErrorKind::data, "'{}' is not a folder{}{}", line_text(path_), remedy.empty() ? "" : ", but ", remedy);
     }
     if (!folder) refuse_path("open folder", path_);
-    if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
+    if (fstat(dirfd(folder.get()), &status) != 0) refuse("access", path_);
     for (const Parent& parent : parents_) {
       if (parent.device != status.st_dev || parent.inode != status.st_ino) continue;
       fail(ErrorKind::data, "folder '{}' is '{}' again: a link leads back", line_text(path_),
@@ -189,7 +189,7 @@ class Walk {
       }
       struct stat status {};
       if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) {
-        if (errno != ENOENT && errno != ELOOP) refuse("look at", path_ + '/' + entry->d_name);
+        if (errno != ENOENT && errno != ELOOP) refuse("access", path_ + '/' + entry->d_name);
         result.push_back({entry->d_name, false, 0, {}, true});
       } else if (S_ISDIR(status.st_mode)) {
         result.push_back({std::string(entry->d_name) + '/', true, 0, {}, false});
@@ -228,7 +228,9 @@ const char* path_of(const std::string& url, std::string& decoded) {
 
 void require_file(const struct stat& status, const char* path) {
   if (S_ISREG(status.st_mode)) return;
-  fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
+  fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode)    ? "a folder"
+       : S_ISFIFO(status.st_mode) ? "a pipe"
+                                  : "a device");
 }
 
 // An open file, closed by the destructor.
@@ -246,7 +248,7 @@ class File {
 
   struct stat status() const {
     struct stat status {};
-    if (::fstat(handle_, &status) != 0) refuse("look at", path_);
+    if (::fstat(handle_, &status) != 0) refuse("access", path_);
     require_file(status, path_);
     return status;
   }
@@ -286,7 +288,7 @@ Storage::Kind FileStorage::kind(const std::string& url) {
   const char* path = path_of(url, decoded);
   struct stat status {};
   if (::stat(path, &status) == 0) return S_ISDIR(status.st_mode) ? Kind::folder : Kind::object;
-  refuse_path("look at", path);
+  refuse_path("access", path);
 }
 
 void FileStorage::list(const std::string& url, const std::function<void(Object)>& found) {
@@ -311,7 +313,7 @@ Storage::Object FileStorage::stat(const std::string& url) {
     const int error = std::exchange(errno, 0);
     const bool folder_is_there = std::filesystem::is_directory(name.has_parent_path() ? name.parent_path() : ".", ignored);
     errno = error;
-    folder_is_there ? refuse("look at", path) : refuse_path("look at", path);
+    folder_is_there ? refuse("access", path) : refuse_path("access", path);
   }
   require_file(status, path);
   const std::string_view name = path;

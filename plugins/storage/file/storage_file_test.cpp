@@ -160,7 +160,7 @@ TEST(FileStorage, TellsFilesAndFoldersApart) {
             fmt::format("'{}' is a folder, not a file", folder / "a"));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(error_of([&] { storage.read(folder / "pipe", bytes); }).message(),
-            fmt::format("'{}' is a device, not a file", folder / "pipe"));
+            fmt::format("'{}' is a pipe, not a file", folder / "pipe"));
 }
 
 TEST(FileStorage, KnowsSizeAndVersion) {

@@ -14,7 +14,7 @@ namespace millrace::http {
 // Size and version, from a request for the first byte: some servers refuse HEAD, or answer it without a size.
 class Look final : public Task {
  public:
-  const char* verb() const override { return "look at"; }
+  const char* verb() const override { return "access"; }
   std::vector<std::pair<std::string, std::string>> headers() const override { return {{"Range", "bytes=0-0"}}; }
   web::Room place(const web::HttpHead& head) override;
   void take(web::HttpReply& reply, bool is_good) override;

@@ -69,7 +69,7 @@ ListPage Client::list(const std::string& url, const std::string& bucket, const s
 
 Part Client::stat(const std::string& url) {
   Part part;
-  Call call{.verb = "look at", .url = url, .object = parse_object_url(url), .head = true};
+  Call call{.verb = "access", .url = url, .object = parse_object_url(url), .head = true};
   call.check = [&](const HttpReply& reply) {
     const auto bytes = parse_number(reply.head.header("content-length"));
     if (!bytes) refuse("the reply has no Content-Length");
