@@ -35,7 +35,7 @@ struct RunParams {
   bool deterministic = true;
   bool graphs = true;
   bool recompute = false;
-  std::string memory;           // host memory available to a batch of size "auto"; "": see util/limit.h
+  std::string memory;           // host memory available to a batch of size "auto"; "": see util/memory_limit.h
   std::string folder = "runs";  // parent of run folders; "": none are written
   std::string best;             // "validate.accuracy": keeps the weights with its best value; "": none
   std::int64_t log_every = 1;   // interval of StepEvents in steps

@@ -42,7 +42,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
     std::uint64_t for_data = 0, for_ranks = 0, for_step = 0;  // ticks
   };
   Waited waited();
-  std::pair<Graph::WaitingFor, std::uint64_t> waiting_for() const;  // what is waited for, and the step that this is about
+  std::pair<Graph::WaitingFor, std::uint64_t> waiting_for() const;  // the cause of the present wait, and the step that waits
 
  private:
   class Token;

@@ -164,7 +164,7 @@ class Graph {
     double seconds = 0;  // since its thread began with the packet
     std::string sample;  // under way: its file, where that is known, or its number in the packet; empty: not a chunk
   };
-  enum class WaitingFor { step, batch, others, run };  // what is waited for in front of the first stepwise stages
+  enum class WaitingFor { step, batch, others, run };  // the cause of a wait before the first stepwise stages
   struct StallReport {
     std::vector<Work> work;           // the longest first
     int reading = 0;                  // I/O threads that read, or are about to

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "millrace/error.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include "millrace/detail/value.h"
 #include "millrace/error.h"
 #include "millrace/util/group.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

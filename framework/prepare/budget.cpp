@@ -7,7 +7,7 @@
 #include <ranges>
 
 #include "millrace/util/bytes.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 namespace {

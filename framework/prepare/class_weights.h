@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "millrace/detail/value.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/saved_state.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -8,7 +8,7 @@
 
 #include "data/sample_order.h"
 #include "millrace/sample.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "millrace/storage.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "millrace/util/image_facts.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace millrace {
 

@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "millrace/util/group.h"
 #include "network/transfer.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 #include "util/scratch_folder.h"
 #include "weights/weights.h"
 

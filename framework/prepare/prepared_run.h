@@ -19,7 +19,7 @@
 #include "millrace/plugin.h"
 #include "prepare/audience.h"
 #include "prepare/budget.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 #include "prepare/image_summary.h"
 #include "prepare/inference_recipe.h"
 #include "prepare/initial_weights.h"

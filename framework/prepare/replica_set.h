@@ -12,8 +12,8 @@
 #include "config/plan.h"
 #include "millrace/backend/backend.h"
 #include "millrace/util/group.h"
-#include "prepare/build.h"
 #include "prepare/devices.h"
+#include "prepare/graph_build.h"
 #include "ranks/group_all_gather.h"
 
 namespace millrace {

@@ -11,7 +11,7 @@
 #include "millrace/util/wire.h"
 #include "prepare/budget.h"
 #include "ranks/endpoint.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 #include "util/secrets.h"
 
 namespace millrace {

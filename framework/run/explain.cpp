@@ -12,7 +12,7 @@
 #include "millrace/detail/split.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 #include "report/run_log.h"
 #include "run/prepare.h"
 #include "run/replay.h"

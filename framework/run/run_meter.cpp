@@ -12,7 +12,7 @@
 #include "checkpoint/changes.h"
 #include "millrace/loss.h"
 #include "report/class_figures.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 #include "util/waited_time.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 
 #include "millrace/backend/device_clock.h"
 #include "run/bottleneck.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 namespace {

@@ -23,7 +23,7 @@
 #include "millrace/util/sha256.h"
 #include "millrace/util/text.h"
 #include "util/file_sum.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 #include "util/secrets.h"
 
 namespace millrace {

@@ -97,7 +97,7 @@ TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
 TEST(WallsCheck, SeesAFolderThatLooksUp) {
   const std::string said = "framework/checkpoint/a.cpp:1: includes run/a.h: run stands on this folder, which does not see it\n";
   EXPECT_EQ(includes_with("framework/checkpoint/a.cpp", "#include \"run/a.h\"\n").find(said), 0U);
-  EXPECT_NE(includes_with("framework/graph/a.h", "#include \"prepare/build.h\"\n").find("prepare stands on"), std::string::npos);
+  EXPECT_NE(includes_with("framework/graph/a.h", "#include \"prepare/graph_build.h\"\n").find("prepare stands on"), std::string::npos);
   EXPECT_EQ(includes_with("framework/run/a.cpp", "#include \"weights/a.h\"\n").find("stands on"), std::string::npos);
 }
 

@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace {
 

@@ -31,7 +31,7 @@
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
 #include "millrace/util/load_plugins.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "millrace/util/paths.h"
 #include "millrace/util/standard_error.h"
 #include "toml/shipped.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 #include "util/out_of_memory.h"
 
 namespace millrace {

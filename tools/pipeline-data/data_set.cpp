@@ -13,7 +13,7 @@
 #include "millrace/util/text.h"
 #include "plugin/silent_services.h"
 #include "prepare/budget.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 

@@ -23,7 +23,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/host_cores.h"
 #include "util/control_group.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 namespace {

@@ -13,7 +13,7 @@
 #include "millrace/loss.h"
 #include "millrace/optimizer.h"
 #include "prepare/devices.h"
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "millrace/error.h"
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 #include "report/number_watch.h"
 
 namespace millrace {

@@ -81,7 +81,7 @@ typedef enum millrace_kind {
   MILLRACE_NUMBERS = 0,        /* float: the network's result as it is, (channels) or (channels, height, width) */
   MILLRACE_SCORES = 1,         /* float, from 0 to 1, of each class or label */
   MILLRACE_CLASS_OF = 2,       /* uint8_t (height, width): the class of each pixel of the network's input */
-  MILLRACE_CLASS_OF_IMAGE = 3, /* likewise, of each pixel of the caller's image; 255: the network has not seen it */
+  MILLRACE_CLASS_OF_IMAGE = 3, /* uint8_t: the class of each pixel of the caller's image; 255: outside the input */
   MILLRACE_PICTURE = 4,        /* uint8_t (height, width, channels): the restored image, R G B or grey */
   MILLRACE_FEATURES = 5        /* float: the output of a layer, as MILLRACE_NUMBERS */
 } millrace_kind;
@@ -94,7 +94,7 @@ typedef struct millrace_options {
                                 Their number may change the last digits of results */
   int32_t workers;           /* predictions at once, each with a copy of the weights; further calls wait. 0: 1 */
   int32_t precision;         /* millrace_precision */
-  const char* device;        /* "cpu", or another backend that is installed: "cuda", "cuda:1". NULL: "cpu" */
+  const char* device;        /* one, as in run.devices: "cpu", "gpu", "cuda:1", "auto". NULL: "cpu" */
   const char* const* layers; /* names of layers for MILLRACE_FEATURES. Such a layer is not fused with the next one, so results
                                 may differ in the last digits */
   size_t layer_count;
@@ -149,7 +149,7 @@ MILLRACE_API const char* millrace_name(const millrace_model* model, millrace_nam
 /* Predicts one image, and writes each of `outputs` into its buffer. On MILLRACE_BUFFER `needed` of each is set. */
 MILLRACE_API millrace_status millrace_predict_pixels(const millrace_model* model, const millrace_pixels* pixels,
                                                      millrace_output* outputs, size_t count, millrace_error* error);
-/* Likewise from the bytes of a JPEG or PNG file. */
+/* The same from the bytes of a JPEG or PNG file. */
 MILLRACE_API millrace_status millrace_predict_encoded(const millrace_model* model, const void* bytes, size_t size,
                                                       millrace_output* outputs, size_t count, millrace_error* error);
 

@@ -233,7 +233,7 @@ TEST_F(ReadListTest, AMissingFileIsABadSampleAndAWarningThatNamesTheLine) {
   const auto params = list("file_name,label\n1.jpg,a\n\n2.jpg,a\n3.jpg,a\n");
   ReadList source(params, context_);
   source.open();
-  const std::string cause = fmt::format("cannot look at '{}': No such file or directory", folder_ / "2.jpg");
+  const std::string cause = fmt::format("cannot access '{}': No such file or directory", folder_ / "2.jpg");
   EXPECT_EQ(run_.warnings(),
             (std::vector<std::string>{fmt::format(
                 "2 of the 3 files in '{0}' cannot be read, and are bad samples; the first: {0}:4: {1}", params.path, cause)}));
@@ -256,7 +256,7 @@ TEST_F(ReadListTest, AListOfWhichNoFileIsThereIsUnusable) {
   EXPECT_EQ(error.kind(), ErrorKind::data);
   EXPECT_EQ(error.message(),
             fmt::format("none of the first 2 files of '{0}' can be read: are its paths relative to '{1}/', or to another `root`? "
-                        "The first: {0}:2: cannot look at '{1}/1.jpg': No such file or directory",
+                        "The first: {0}:2: cannot access '{1}/1.jpg': No such file or directory",
                         params.path, folder_.path().string()));
 }
 

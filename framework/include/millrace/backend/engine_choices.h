@@ -1,5 +1,5 @@
-// Stores what was found out about engines on this machine (a library's, or kernels of our own that are chosen by shape): which
-// one to use, and whether it computes correctly. A file keeps that for later processes.
+// Results of trials of engines on this machine (a library's, or kernels of our own that are chosen by shape): which one to use,
+// and whether it computes correctly. A file keeps them for later processes.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 #include <gtest/gtest.h>
 

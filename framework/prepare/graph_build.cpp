@@ -1,4 +1,4 @@
-#include "prepare/build.h"
+#include "prepare/graph_build.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

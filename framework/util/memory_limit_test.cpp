@@ -1,4 +1,4 @@
-#include "util/limit.h"
+#include "util/memory_limit.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
