@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"
+#include "text_values.h"
 
 namespace millrace {
 
@@ -90,10 +90,7 @@ double number(const Json& object, const char* key) {
 int whole_number(const Json& object, const char* key, int absent) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return absent;
-  const double value = number(object, key);
-  constexpr double kMost = 1e9;
-  if (std::abs(value) > kMost || value != std::floor(value)) fail(ErrorKind::data, "'{}' must be a whole number, found {}", key, value);
-  return static_cast<int>(value);
+  return whole_number(number(object, key));
 }
 
 std::string text_of(const Json& object, const char* key) {

@@ -54,7 +54,7 @@ class Coco : public AnnotationFormat {
   bool recognises(std::string_view name, std::string_view begin) const override {
     const auto has = [begin](std::string_view word) { return begin.find(word) != begin.npos; };
     return lower_case(name).ends_with(".json") && trimmed(begin).starts_with('{') && !has("\"shapes\"") &&
-           (has("\"categories\"") || has("\"images\"") || has("\"annotations\""));
+           (has("\"images\"") || has("\"annotations\""));
   }
 
   void read(AnnotationFiles& files, AnnotationSink& sink) const override {

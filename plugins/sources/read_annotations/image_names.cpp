@@ -27,7 +27,7 @@ std::pair<std::size_t, bool> common_parts(std::string_view a, std::string_view b
 bool normalise(std::string_view name, std::string& path) {
   std::string slashed(name);
   std::ranges::replace(slashed, '\\', '/');
-  bool leads_out = slashed.starts_with('/') || (slashed.size() > 1 && slashed[1] == ':');
+  bool leads_out = slashed.starts_with('/') || (slashed.size() > 1 && slashed[1] == ':') || name.find("://") != name.npos;
   for (std::string_view rest = slashed; !rest.empty();) {
     const std::size_t end = std::min(rest.find('/'), rest.size());
     const std::string_view part = rest.substr(0, end);
