@@ -161,8 +161,8 @@ class Finder {
   // Empty after a mistake, which is in errors_.
   std::optional<Layout> find() {
     if (!holds_.empty() && std::ranges::find(kHolds, holds_) == kHolds.end()) {
-      errors_.add(data_.find("holds")->at(), fmt::format("'holds' must be one of \"{}\", found \"{}\"",
-                                                         fmt::join(kHolds, "\", \""), holds_));
+      errors_.add(data_.find("holds")->at(),
+                  fmt::format("'holds' must be one of \"{}\", found \"{}\"", fmt::join(kHolds, "\", \""), holds_));
       return std::nullopt;
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
@@ -355,7 +355,10 @@ class Finder {
         second = of_validate;
       }
     }
-    const std::string target = holds_ == "masks" ? "map" : holds_ == "labels" ? "labels" : holds_ == "numbers" ? "counts" : "class";
+    const std::string target = holds_ == "masks"     ? "map"
+                               : holds_ == "labels"  ? "labels"
+                               : holds_ == "numbers" ? "counts"
+                                                     : "class";
     const auto of = [&](const std::string& in, const std::string& from) {
       return Part{"read_annotations", {{"images", in}, {"annotations", from}, {"target", target}}};
     };
@@ -367,7 +370,8 @@ class Finder {
     Parts parts;
     for (const DataEntry& entry : places_.in(folder)) {
       const fs::path name = entry.name;
-      const bool may_be = entry.is_folder || name.extension() == ".json" || name.extension() == ".xml" || name.extension() == ".csv";
+      const bool may_be =
+          entry.is_folder || name.extension() == ".json" || name.extension() == ".xml" || name.extension() == ".csv";
       if (!may_be || !entry.fault.empty()) continue;
       std::string stem = name.stem().string();
       constexpr std::string_view kInstances = "instances_";

@@ -22,7 +22,7 @@ namespace millrace {
 struct RegistryContent {
   std::tuple<Catalogue<StageType>, Catalogue<LayerType>, Catalogue<LossType>, Catalogue<OptimizerType>, Catalogue<ObserverType>,
              Catalogue<BackendType>, Catalogue<CommunicatorType>, Catalogue<StorageType>, Catalogue<AnnotationType>>
-      catalogues{"stage",   "layer type",   "loss",    "optimizer",         "observer",
+      catalogues{"stage",   "layer type",   "loss",    "optimizer",        "observer",
                  "backend", "communicator", "storage", "annotation format"};
   std::vector<PluginInfo> plugins;
   std::vector<std::string> load_errors;

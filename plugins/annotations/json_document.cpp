@@ -69,7 +69,8 @@ Json read_json(std::string_view text, const std::string& file, const std::functi
   } catch (const Json::parse_error& error) {
     const std::string_view before = text.substr(0, std::max<std::size_t>(error.byte, 1) - 1);
     const auto line = std::ranges::count(before, '\n') + 1;
-    fail(ErrorKind::data, "{}:{}:{}: this is not JSON", file, line, before.size() - (before.rfind('\n') + 1) + 1);  // npos + 1 is 0
+    fail(ErrorKind::data, "{}:{}:{}: this is not JSON", file, line,
+         before.size() - (before.rfind('\n') + 1) + 1);  // npos + 1 is 0
   } catch (const Json::out_of_range&) {
     fail(ErrorKind::data, "{}: a number is too large", elements.last());
   }

@@ -14,7 +14,10 @@ struct Turn {
   double cosine, sine, x, y;
 
   Turn(double degrees, double about_x, double about_y)
-      : cosine(std::cos(degrees * std::numbers::pi / 180)), sine(std::sin(degrees * std::numbers::pi / 180)), x(about_x), y(about_y) {}
+      : cosine(std::cos(degrees * std::numbers::pi / 180)),
+        sine(std::sin(degrees * std::numbers::pi / 180)),
+        x(about_x),
+        y(about_y) {}
   void add(double from_x, double from_y, std::vector<double>& points) const {
     points.push_back(x + cosine * (from_x - x) - sine * (from_y - y));
     points.push_back(y + sine * (from_x - x) + cosine * (from_y - y));
@@ -23,7 +26,8 @@ struct Turn {
 
 }  // namespace
 
-std::vector<double> turned_box(double left, double top, double width, double height, double degrees, double about_x, double about_y) {
+std::vector<double> turned_box(double left, double top, double width, double height, double degrees, double about_x,
+                               double about_y) {
   const Turn turn(degrees, about_x, about_y);
   std::vector<double> points;
   turn.add(left, top, points);
@@ -50,12 +54,13 @@ std::vector<std::uint32_t> runs_by_column(const std::vector<double>& runs, const
                     std::int64_t{part.left} + part.width <= width && std::int64_t{part.top} + part.height <= height &&
                     std::int64_t{width} * height <= kMaxPixels;
   if (!fits)
-    fail(ErrorKind::data, "a mask of {} x {} pixels at {}, {} leaves its image of {} x {}", part.width, part.height, part.left, part.top,
-         width, height);
+    fail(ErrorKind::data, "a mask of {} x {} pixels at {}, {} leaves its image of {} x {}", part.width, part.height, part.left,
+         part.top, width, height);
   const auto pixels = static_cast<std::size_t>(part.width) * static_cast<std::size_t>(part.height);
   std::vector<std::uint8_t> inside;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const bool is_sound = runs[i] >= 0 && runs[i] <= static_cast<double>(pixels - inside.size()) && runs[i] == std::floor(runs[i]);
+    const bool is_sound =
+        runs[i] >= 0 && runs[i] <= static_cast<double>(pixels - inside.size()) && runs[i] == std::floor(runs[i]);
     if (!is_sound) fail(ErrorKind::data, "run {} of a mask of {} pixels has the length {}", i, pixels, runs[i]);
     inside.resize(inside.size() + static_cast<std::size_t>(runs[i]), i % 2 == 1 ? 1 : 0);
   }

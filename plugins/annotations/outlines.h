@@ -7,7 +7,8 @@
 namespace millrace {
 
 // The corners of a box turned clockwise about a point, by degrees: x, y, x, y, ...
-std::vector<double> turned_box(double left, double top, double width, double height, double degrees, double about_x, double about_y);
+std::vector<double> turned_box(double left, double top, double width, double height, double degrees, double about_x,
+                               double about_y);
 
 // A polygon of 64 corners on an ellipse, turned clockwise about its centre.
 std::vector<double> ellipse(double centre_x, double centre_y, double radius_x, double radius_y, double degrees = 0);

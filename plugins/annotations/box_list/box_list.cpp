@@ -1,5 +1,5 @@
-// Lists of boxes (.csv): a box in each line, with columns for the file, the corners and the class, under any of their usual names. A
-// line without corners is an image without boxes.
+// Lists of boxes (.csv): a box in each line, with columns for the file, the corners and the class, under any of their usual
+// names. A line without corners is an image without boxes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,14 +17,15 @@ namespace millrace {
 namespace {
 
 using Names = std::vector<std::string_view>;
-const std::array<Names, 8> kColumns = {Names{"filename", "file_name", "file", "image", "image_path", "image_id", "imageid", "path", "image_name"},
-                                       Names{"xmin", "x_min", "x1", "left"},
-                                       Names{"ymin", "y_min", "y1", "top"},
-                                       Names{"xmax", "x_max", "x2", "right"},
-                                       Names{"ymax", "y_max", "y2", "bottom"},
-                                       Names{"class", "label", "name", "class_name", "label_name", "labelname", "category"},
-                                       Names{"width", "image_width"},
-                                       Names{"height", "image_height"}};
+const std::array<Names, 8> kColumns = {
+    Names{"filename", "file_name", "file", "image", "image_path", "image_id", "imageid", "path", "image_name"},
+    Names{"xmin", "x_min", "x1", "left"},
+    Names{"ymin", "y_min", "y1", "top"},
+    Names{"xmax", "x_max", "x2", "right"},
+    Names{"ymax", "y_max", "y2", "bottom"},
+    Names{"class", "label", "name", "class_name", "label_name", "labelname", "category"},
+    Names{"width", "image_width"},
+    Names{"height", "image_height"}};
 enum Column { kFile, kLeft, kTop, kRight, kBottom, kClass, kWidth, kHeight };
 constexpr std::size_t kRequired = 6;
 
@@ -47,9 +48,7 @@ std::vector<std::string> fields_of(std::string_view line, char separator) {
   return fields;
 }
 
-char separator_of(std::string_view line) {
-  return std::ranges::count(line, ';') > std::ranges::count(line, ',') ? ';' : ',';
-}
+char separator_of(std::string_view line) { return std::ranges::count(line, ';') > std::ranges::count(line, ',') ? ';' : ','; }
 
 // The position of each of kColumns; empty if the header lacks a required one.
 std::optional<std::array<std::optional<std::size_t>, kColumns.size()>> columns_in(const std::vector<std::string>& header) {
@@ -98,8 +97,9 @@ class BoxList : public AnnotationFormat {
   }
 
  private:
-  static void read_box(const std::vector<std::string>& fields, const std::array<std::optional<std::size_t>, kColumns.size()>& columns,
-                       const std::string& place, AnnotationSink& sink) {
+  static void read_box(const std::vector<std::string>& fields,
+                       const std::array<std::optional<std::size_t>, kColumns.size()>& columns, const std::string& place,
+                       AnnotationSink& sink) {
     const auto text = [&](Column column) -> const std::string& { return fields[*columns[column]]; };
     const auto number = [&](Column column) {
       const auto value = parsed_number(text(column));

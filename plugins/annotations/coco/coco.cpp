@@ -1,5 +1,5 @@
-// COCO's format of objects (cocodataset.org, "Data format"): `images`, `annotations` and `categories`, in any order. Runs of masks
-// are listed, or packed into a text: five bits a letter, from the fourth run on as the difference to the run two before.
+// COCO's format of objects (cocodataset.org, "Data format"): `images`, `annotations` and `categories`, in any order. Runs of
+// masks are listed, or packed into a text: five bits a letter, from the fourth run on as the difference to the run two before.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ std::vector<std::uint32_t> packed_runs(const std::string& text) {
   unsigned bits = 0;
   for (const char c : text) {
     const int letter = c - '0';
-    if (letter < 0 || letter > 63 || bits > 30) fail(ErrorKind::data, "segmentation.counts: '{}' is not a packed mask", shown(text, 40));
+    if (letter < 0 || letter > 63 || bits > 30)
+      fail(ErrorKind::data, "segmentation.counts: '{}' is not a packed mask", shown(text, 40));
     value |= static_cast<std::uint64_t>(letter & 31) << bits;
     bits += 5;
     if ((letter & 32) != 0) continue;  // more bits follow
@@ -101,8 +102,8 @@ class Coco : public AnnotationFormat {
       const int width = whole_number(image, "width", 0), height = whole_number(image, "height", 0);
       const std::string id = id_of(image, "id");
       if (images_.contains(id)) fail(ErrorKind::data, "id {} is another image's too", id);
-      const std::uint32_t number = sink_.image(
-          {.name = text_of(image, "file_name"), .width = width, .height = height, .place = element.place(place_)});
+      const std::uint32_t number =
+          sink_.image({.name = text_of(image, "file_name"), .width = width, .height = height, .place = element.place(place_)});
       images_.emplace(id, Image{number, width, height});
     }
 
@@ -116,8 +117,7 @@ class Coco : public AnnotationFormat {
 
     void read_annotation(const Json& annotation) {
       const auto image = images_.find(id_of(annotation, "image_id"));
-      if (image == images_.end())
-        fail(ErrorKind::data, "image_id {} is not among `images`", id_of(annotation, "image_id"));
+      if (image == images_.end()) fail(ErrorKind::data, "image_id {} is not among `images`", id_of(annotation, "image_id"));
       const auto category = categories_.find(id_of(annotation, "category_id"));
       if (category == categories_.end())
         fail(ErrorKind::data, "category_id {} is not among `categories`", id_of(annotation, "category_id"));
@@ -162,9 +162,7 @@ class Coco : public AnnotationFormat {
   };
 };
 
-MILLRACE_PART {
-  registry.add(AnnotationType{{"coco", "COCO's JSON: boxes, polygons, masks"}, std::make_shared<Coco>()});
-}
+MILLRACE_PART { registry.add(AnnotationType{{"coco", "COCO's JSON: boxes, polygons, masks"}, std::make_shared<Coco>()}); }
 
 }  // namespace
 }  // namespace millrace

@@ -57,7 +57,8 @@ class Cvat : public AnnotationFormat {
     const std::uint32_t image = in(node, [&] {
       width = whole_number(attribute_number(node, "width"));
       height = whole_number(attribute_number(node, "height"));
-      return sink.image({.name = node.attribute("name").value(), .width = width, .height = height, .place = document.place(node)});
+      return sink.image(
+          {.name = node.attribute("name").value(), .width = width, .height = height, .place = document.place(node)});
     });
     std::vector<pugi::xml_node> shapes(node.begin(), node.end());
     std::ranges::stable_sort(shapes, {}, [](const pugi::xml_node& shape) { return shape.attribute("z_order").as_int(); });
@@ -98,7 +99,8 @@ class Cvat : public AnnotationFormat {
     } else if (kind == "ellipse") {
       shape.polygons.push_back(ellipse(number("cx"), number("cy"), number("rx"), number("ry"), turn));
     } else if (kind == "mask") {
-      const ImagePart part{whole_number(number("left")), whole_number(number("top")), whole_number(number("width")), whole_number(number("height"))};
+      const ImagePart part{whole_number(number("left")), whole_number(number("top")), whole_number(number("width")),
+                           whole_number(number("height"))};
       shape.kind = AnnotatedShape::Kind::mask;
       shape.runs = runs_by_column(listed_numbers(from.attribute("rle").value(), ",", "rle"), part, width, height);
     } else {

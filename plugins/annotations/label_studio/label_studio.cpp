@@ -86,7 +86,8 @@ class LabelStudio : public AnnotationFormat {
                           AnnotationSink& sink) {
     const std::string type = text_of(result, "type");
     const Json& value = member(result, "value");
-    if (type == "keypointlabels" || type == "vectorlabels" || type == "keypoint") return sink.left_out("points and lines, which have no area", place);
+    if (type == "keypointlabels" || type == "vectorlabels" || type == "keypoint")
+      return sink.left_out("points and lines, which have no area", place);
     if (type == "brushlabels" || type == "bitmasklabels")
       fail(ErrorKind::data, "brushes are not read: export this project as COCO, or its masks as PNG");
     const bool is_shape = type == "rectanglelabels" || type == "polygonlabels" || type == "ellipselabels";
@@ -134,7 +135,8 @@ class LabelStudio : public AnnotationFormat {
 };
 
 MILLRACE_PART {
-  registry.add(AnnotationType{{"label_studio", "Label Studio's JSON: rectangles, polygons, ellipses, choices"}, std::make_shared<LabelStudio>()});
+  registry.add(AnnotationType{{"label_studio", "Label Studio's JSON: rectangles, polygons, ellipses, choices"},
+                              std::make_shared<LabelStudio>()});
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ class LabelMe : public AnnotationFormat {
     }
     if (const auto flags = document.find("flags"); flags != document.end() && flags->is_object()) {
       for (const auto& [flag, value] : flags->items()) {
-        if (value.is_boolean() && value.get<bool>()) shapes.push_back({{.kind = AnnotatedShape::Kind::image, .label = flag}, place});
+        if (value.is_boolean() && value.get<bool>())
+          shapes.push_back({{.kind = AnnotatedShape::Kind::image, .label = flag}, place});
       }
     }
     for (const Placed& placed : shapes) {

@@ -52,16 +52,15 @@ class PascalVoc : public AnnotationFormat {
         shape.is_ignored = object.child("difficult").text().as_int() != 0;
         const pugi::xml_node box = object.child("bndbox");
         if (!box) fail(ErrorKind::data, "<object> has no <bndbox>");
-        shape.box = {child_number(box, "xmin") - 1, child_number(box, "ymin") - 1, child_number(box, "xmax"), child_number(box, "ymax")};
+        shape.box = {child_number(box, "xmin") - 1, child_number(box, "ymin") - 1, child_number(box, "xmax"),
+                     child_number(box, "ymax")};
         sink.shape(image, shape);
       });
     }
   }
 };
 
-MILLRACE_PART {
-  registry.add(AnnotationType{{"pascal_voc", "Pascal VOC's XML: boxes"}, std::make_shared<PascalVoc>()});
-}
+MILLRACE_PART { registry.add(AnnotationType{{"pascal_voc", "Pascal VOC's XML: boxes"}, std::make_shared<PascalVoc>()}); }
 
 }  // namespace
 }  // namespace millrace

@@ -1,5 +1,6 @@
-// YOLO (docs.ultralytics.com/datasets): a text for each image, labels/1.txt of images/1.jpg, with a shape in each line: the class,
-// then a box's centre and size, or the corners of a polygon, as shares of the image. A .yaml file, or classes.txt, names the classes.
+// YOLO (docs.ultralytics.com/datasets): a text for each image, labels/1.txt of images/1.jpg, with a shape in each line: the
+// class, then a box's centre and size, or the corners of a polygon, as shares of the image. A .yaml file, or classes.txt, names
+// the classes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,8 @@ std::vector<std::string> names_in_yaml(std::string_view text, const std::string&
     const std::size_t colon = entry.find(':');
     const auto index = colon == entry.npos ? std::nullopt : parsed_number(entry.substr(0, colon));
     if (index && *index != static_cast<double>(names.size()))
-      fail(ErrorKind::data, "{}:{}: class {} is named after {} others: expected 0, 1, ... in this order", place, number, *index, names.size());
+      fail(ErrorKind::data, "{}:{}: class {} is named after {} others: expected 0, 1, ... in this order", place, number, *index,
+           names.size());
     names.push_back(unquoted(index ? entry.substr(colon + 1) : entry));
   };
   bool is_inside = false, is_flow = false;
@@ -129,8 +131,10 @@ class Yolo : public AnnotationFormat {
     }
     const auto has_text = [&](std::size_t file) { return !trimmed(files.text(file)).empty(); };
     if (names.empty() && std::ranges::any_of(std::views::iota(std::size_t{0}, files.size()), has_text)) {
-      fail(ErrorKind::data, "'{}': no .yaml file with `names` and no classes.txt names the classes: annotations must be that .yaml, or a "
-           "folder with it", files.place(0));
+      fail(ErrorKind::data,
+           "'{}': no .yaml file with `names` and no classes.txt names the classes: annotations must be that .yaml, or a "
+           "folder with it",
+           files.place(0));
     }
     return names;
   }

@@ -23,7 +23,8 @@ std::pair<std::size_t, bool> common_parts(std::string_view a, std::string_view b
   }
 }
 
-// With '/' between parts, without empty parts, "." and "..". Returns true for a path that leads out of its folder, or is absolute.
+// With '/' between parts, without empty parts, "." and "..". Returns true for a path that leads out of its folder, or is
+// absolute.
 bool normalise(std::string_view name, std::string& path) {
   std::string slashed(name);
   std::ranges::replace(slashed, '\\', '/');

@@ -27,8 +27,8 @@ class ImageNames {
   Found find(std::string_view name) const;
 
  private:
-  Found find_in(const std::unordered_multimap<std::string, std::uint32_t>& images, const std::string& last, const std::string& name,
-                bool last_suffices, bool without_ending) const;
+  Found find_in(const std::unordered_multimap<std::string, std::uint32_t>& images, const std::string& last,
+                const std::string& name, bool last_suffices, bool without_ending) const;
 
   std::vector<std::string> paths_;
   std::unordered_multimap<std::string, std::uint32_t> by_last_, by_stem_;  // by the last part, and by it without extension

@@ -11,8 +11,8 @@ namespace {
 using Bytes = std::span<const std::uint8_t>;
 
 bool begins_with(Bytes bytes, std::string_view text) {
-  return bytes.size() >= text.size() &&
-         std::equal(text.begin(), text.end(), bytes.begin(), [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
+  return bytes.size() >= text.size() && std::equal(text.begin(), text.end(), bytes.begin(),
+                                                   [](char a, std::uint8_t b) { return static_cast<std::uint8_t>(a) == b; });
 }
 
 // REQUIRES: at + size <= bytes.size()
@@ -77,7 +77,8 @@ std::optional<ImageSize> image_size(Bytes begin) {
   if (begins_with(begin, "\xff\xd8")) size = jpeg_size(begin);
   if (begins_with(begin, "\x89PNG\r\n\x1a\n") && begin.size() >= 24) {
     constexpr std::uint32_t kMost = 0x7fffffff;
-    size = ImageSize{static_cast<int>(std::min(number(begin, 16, 4), kMost)), static_cast<int>(std::min(number(begin, 20, 4), kMost))};
+    size = ImageSize{static_cast<int>(std::min(number(begin, 16, 4), kMost)),
+                     static_cast<int>(std::min(number(begin, 20, 4), kMost))};
   }
   if (size && (size->width < 1 || size->height < 1)) return {};
   return size;

@@ -1,10 +1,12 @@
 #include "label_map.h"
 
+#include <zlib.h>
+
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "millrace/detail/byte_buffer.h"
+#include "millrace/error.h"
 
 namespace millrace {
 
@@ -18,87 +20,23 @@ std::int64_t on_line(std::int64_t from, double slope, std::int64_t along) {
   return static_cast<std::int64_t>(static_cast<double>(from) + slope * static_cast<double>(along) + .5);
 }
 
-// ---- PNG (RFC 2083), zlib (RFC 1950) and deflate (RFC 1951) ----
-
-constexpr std::size_t kBlock = 65'535, kBlockHead = 5, kZlibHead = 2, kZlibEnd = 4, kChunk = 12;
-constexpr std::size_t kHead = 8 + kChunk + 13;
-
-std::size_t raw_bytes(int width, int height) {
+std::size_t row_bytes(int width, int height) {  // each row begins with its filter
   return (static_cast<std::size_t>(width) + 1) * static_cast<std::size_t>(height);
 }
-std::size_t stream_bytes(int width, int height) {
-  const std::size_t raw = raw_bytes(width, height);
-  return kZlibHead + raw + (raw + kBlock - 1) / kBlock * kBlockHead + kZlibEnd;
-}
 
-// Eight tables, so that the checksum takes eight bytes a step.
-struct CrcTables {
-  std::array<std::array<std::uint32_t, 256>, 8> tables{};
-
-  constexpr CrcTables() {
-    for (std::uint32_t value = 0; value < 256; ++value) {
-      std::uint32_t crc = value;
-      for (int bit = 0; bit < 8; ++bit) crc = (crc & 1U) != 0 ? 0xedb88320U ^ (crc >> 1U) : crc >> 1U;
-      tables[0][value] = crc;
-    }
-    for (std::size_t t = 1; t < 8; ++t) {
-      for (std::size_t value = 0; value < 256; ++value) {
-        const std::uint32_t before = tables[t - 1][value];
-        tables[t][value] = tables[0][before & 0xffU] ^ (before >> 8U);
-      }
-    }
-  }
-};
-constexpr CrcTables kCrc;
-
-std::uint32_t crc32(const std::uint8_t* bytes, std::size_t size) {
-  std::uint32_t crc = 0xffffffffU;
-  for (; size >= 8; size -= 8, bytes += 8) {
-    const auto at = [bytes](int i) { return static_cast<std::uint32_t>(bytes[i]); };
-    const std::uint32_t first = crc ^ (at(0) | at(1) << 8U | at(2) << 16U | at(3) << 24U);
-    crc = kCrc.tables[7][first & 0xffU] ^ kCrc.tables[6][first >> 8U & 0xffU] ^ kCrc.tables[5][first >> 16U & 0xffU] ^
-          kCrc.tables[4][first >> 24U] ^ kCrc.tables[3][at(4)] ^ kCrc.tables[2][at(5)] ^ kCrc.tables[1][at(6)] ^
-          kCrc.tables[0][at(7)];
-  }
-  for (; size > 0; --size, ++bytes) crc = kCrc.tables[0][(crc ^ *bytes) & 0xffU] ^ (crc >> 8U);
-  return ~crc;
-}
-
-class Adler {
- public:
-  void add(const std::uint8_t* bytes, std::size_t size) {
-    while (size > 0) {
-      const std::size_t some = std::min<std::size_t>(size, 5552);  // as many as cannot overflow
-      for (std::size_t i = 0; i < some; ++i) {
-        low_ += bytes[i];
-        high_ += low_;
-      }
-      low_ %= 65'521U;
-      high_ %= 65'521U;
-      bytes += some;
-      size -= some;
-    }
-  }
-  std::uint32_t value() const { return high_ << 16U | low_; }
-
- private:
-  std::uint32_t low_ = 1, high_ = 0;
-};
-
-std::uint8_t* put(std::uint8_t* at, std::uint32_t number) {  // the highest byte first
+void put(std::uint8_t* at, std::uint32_t number) {  // the highest byte first
   for (const unsigned shift : {24U, 16U, 8U, 0U}) *at++ = static_cast<std::uint8_t>(number >> shift);
-  return at;
 }
-// A chunk around its content: returns where the content is to be written.
-std::uint8_t* begin_chunk(std::uint8_t* at, std::size_t size, const char* type) {
-  at = put(at, static_cast<std::uint32_t>(size));
-  std::memcpy(at, type, 4);
-  return at + 4;
+
+// Completes a chunk of a PNG around its content, which begins eight bytes behind `at`. Returns its end.
+std::uint8_t* chunk(std::uint8_t* at, const char* type, std::size_t size) {
+  put(at, static_cast<std::uint32_t>(size));
+  std::memcpy(at + 4, type, 4);
+  put(at + 8 + size, static_cast<std::uint32_t>(crc32(0, at + 4, static_cast<uInt>(size + 4))));
+  return at + 12 + size;
 }
-std::uint8_t* end_chunk(const std::uint8_t* content, std::size_t size) {
-  std::uint8_t* const end = const_cast<std::uint8_t*>(content) + size;
-  return put(end, crc32(content - 4, size + 4));
-}
+
+constexpr std::size_t kHead = 13, kFrames = 8 + 3 * 12;  // bytes of IHDR's content, and of the signature and three chunks' frames
 
 }  // namespace
 
@@ -189,53 +127,29 @@ void LabelMap::runs(std::span<const std::int32_t> lengths, std::uint8_t value) {
   }
 }
 
-std::size_t png_bytes(int width, int height) { return kHead + kChunk + stream_bytes(width, height) + kChunk; }
+std::size_t png_bytes(int width, int height) { return kFrames + kHead + compressBound(row_bytes(width, height)); }
 
 void write_png(const std::uint8_t* pixels, int width, int height, ByteBuffer& out) {
+  thread_local ByteBuffer rows;
+  const auto columns = static_cast<std::size_t>(width);
+  std::uint8_t* row = rows.resize(row_bytes(width, height));
+  for (int y = 0; y < height; ++y, row += columns + 1, pixels += columns) {
+    *row = 0;  // no filter
+    std::memcpy(row + 1, pixels, columns);
+  }
   std::uint8_t* at = out.resize(png_bytes(width, height));
   std::memcpy(at, "\x89PNG\r\n\x1a\n", 8);
-  std::uint8_t* head = begin_chunk(at + 8, 13, "IHDR");
-  std::uint8_t* const after_sides = put(put(head, static_cast<std::uint32_t>(width)), static_cast<std::uint32_t>(height));
-  constexpr std::array<std::uint8_t, 5> kGrey = {8, 0, 0, 0, 0};  // 8 bits, grey, deflate, filters by row, not interlaced
-  std::copy(kGrey.begin(), kGrey.end(), after_sides);
-  const std::size_t size = stream_bytes(width, height);
-  std::uint8_t* const content = begin_chunk(end_chunk(head, 13), size, "IDAT");
-  at = content;
-  *at++ = 0x78;
-  *at++ = 0x01;
-  // Rows, each after its filter (0: none), in blocks.
-  Adler adler;
-  std::size_t left = raw_bytes(width, height), in_block = 0;
-  const auto append = [&](const std::uint8_t* bytes, std::size_t count) {
-    adler.add(bytes, count);
-    while (count > 0) {
-      if (in_block == 0) {
-        in_block = std::min(left, kBlock);
-        const auto length = static_cast<std::uint16_t>(in_block);
-        const auto inverse = static_cast<std::uint16_t>(~length);
-        *at++ = in_block == left ? 1 : 0;
-        for (const std::uint16_t word : {length, inverse}) {
-          *at++ = static_cast<std::uint8_t>(word & 0xffU);
-          *at++ = static_cast<std::uint8_t>(word >> 8U);
-        }
-      }
-      const std::size_t some = std::min(count, in_block);
-      std::memcpy(at, bytes, some);
-      at += some;
-      bytes += some;
-      count -= some;
-      in_block -= some;
-      left -= some;
-    }
-  };
-  constexpr std::uint8_t kNoFilter = 0;
-  for (int row = 0; row < height; ++row) {
-    append(&kNoFilter, 1);
-    append(pixels + static_cast<std::size_t>(row) * static_cast<std::size_t>(width), static_cast<std::size_t>(width));
-  }
-  put(at, adler.value());
-  std::uint8_t* const end = begin_chunk(end_chunk(content, size), 0, "IEND");
-  end_chunk(end, 0);
+  at += 8;
+  put(at + 8, static_cast<std::uint32_t>(width));
+  put(at + 12, static_cast<std::uint32_t>(height));
+  std::memcpy(at + 16, "\x08\0\0\0\0", 5);  // 8 bits, grey, zlib, filters by row, not interlaced
+  at = chunk(at, "IHDR", kHead);
+  uLongf size = compressBound(rows.size());
+  if (compress2(at + 8, &size, rows.data(), rows.size(), Z_NO_COMPRESSION) != Z_OK)
+    fail(ErrorKind::run, "zlib cannot store a label map of {} x {} pixels", width, height);
+  at = chunk(at, "IDAT", size);
+  at = chunk(at, "IEND", 0);
+  out.resize(static_cast<std::size_t>(at - out.data()));
 }
 
 }  // namespace millrace

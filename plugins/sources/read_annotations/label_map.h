@@ -1,8 +1,8 @@
 // Label maps drawn from shapes, by the rule of pycocotools.
 //
 // Coordinates are rounded to fifths of a pixel. A polygon's edges become lines on that grid; where a line passes the centre of a
-// column of pixels, the pixels below it change sides. A pixel is inside if an odd number of lines lies above its centre. Boxes are
-// polygons with four corners.
+// column of pixels, the pixels below it change sides. A pixel is inside if an odd number of lines lies above its centre. Boxes
+// are polygons with four corners.
 #pragma once
 
 #include <cstddef>
@@ -39,9 +39,9 @@ class LabelMap {
   std::vector<std::uint64_t> crossings_;  // positions in column order
 };
 
-// A grey PNG whose pixels are stored uncompressed: decoders of label images read it, and writing costs a copy and two checksums.
-std::size_t png_bytes(int width, int height);
-// Makes `out` such a file of the pixels: (H, W), contiguous.
+// A grey PNG of the pixels, (H, W) and contiguous, which decoders of label images read. They are stored uncompressed: that is
+// fastest.
+std::size_t png_bytes(int width, int height);  // at most
 void write_png(const std::uint8_t* pixels, int width, int height, ByteBuffer& out);
 
 }  // namespace millrace

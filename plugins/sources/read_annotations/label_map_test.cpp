@@ -20,9 +20,12 @@ struct Map {
   int width, height;
   Pixels pixels;
 
-  Map(int width_, int height_) : width(width_), height(height_), pixels(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_)) {}
+  Map(int width_, int height_)
+      : width(width_), height(height_), pixels(static_cast<std::size_t>(width_) * static_cast<std::size_t>(height_)) {}
   LabelMap drawing() { return {pixels.data(), width, height}; }
-  std::uint8_t at(int x, int y) const { return pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)]; }
+  std::uint8_t at(int x, int y) const {
+    return pixels[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x)];
+  }
 };
 
 std::vector<std::int32_t> grid(const Points& points) {

@@ -121,11 +121,13 @@ void ReadAnnotations::describe(StageDescription<Params>& d) {
       .add("target", &Params::target,
            {{"class", Made::one_class}, {"labels", Made::labels}, {"counts", Made::counts}, {"map", Made::map}})
       .text(
-          "class: that of all shapes in an image; labels: 1 for each of `numbers` with a shape, else 0; counts: their shapes; map: "
+          "class: that of all shapes in an image; labels: 1 for each of `numbers` with a shape, else 0; counts: their shapes; "
+          "map: "
           "a class for each pixel");
   d.params.add("classes", &Params::classes)
       .text(
-          "names of the classes, or { name = ..., colour = \"#rrggbb\" }, in the network's order; default: the annotations'. Maps "
+          "names of the classes, or { name = ..., colour = \"#rrggbb\" }, in the network's order; default: the annotations'. "
+          "Maps "
           "begin with \"background\" unless it is listed");
   d.params.add("numbers", &Params::numbers).text("classes that are counted: the numbers to predict");
   d.params.add("ignored", &Params::ignored).text("classes whose shapes are ignored, as crowds are");
@@ -133,8 +135,12 @@ void ReadAnnotations::describe(StageDescription<Params>& d) {
       .text("classes to leave out, as if they had no shapes; * matches any text. Those in `classes` stay");
   d.params.add("empty", &Params::empty)
       .choices({"auto", "background", "refuse", "leave out"})
-      .text("images without shapes: of the class \"background\", an error, or left out; auto: background, but an error for target = \"class\"");
-  d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("annotated images without a file: an error, or skipped");
+      .text(
+          "images without shapes: of the class \"background\", an error, or left out; auto: background, but an error for target "
+          "= \"class\"");
+  d.params.add("unpaired", &Params::unpaired)
+      .choices({"fail", "skip"})
+      .text("annotated images without a file: an error, or skipped");
   SourceParams::describe(d.params);
 }
 
@@ -195,7 +201,10 @@ void ReadAnnotations::read_files(ShapeList& shapes) {
   const bool is_yaml = lower.ends_with(".yaml") || lower.ends_with(".yml");  // names the classes of files next to it
   const bool is_file = may_hold_annotations(annotations_) && annotation_storage_.kind(annotations_) != Storage::Kind::folder;
   const std::size_t slash = annotations_.rfind('/');
-  const std::string folder = !is_file ? annotations_ : !is_yaml ? "" : slash == std::string::npos ? "." : annotations_.substr(0, slash);
+  const std::string folder = !is_file                     ? annotations_
+                             : !is_yaml                   ? ""
+                             : slash == std::string::npos ? "."
+                                                          : annotations_.substr(0, slash);
   std::map<std::string, Files> files;
   std::size_t unknown = 0;
   std::string first_unknown;
@@ -224,8 +233,9 @@ void ReadAnnotations::read_files(ShapeList& shapes) {
     std::vector<std::string> formats;
     for (const auto& [name, type] : millrace::annotations(*registry_)) formats.push_back(fmt::format("{} ({})", name, type.text));
     fail(ErrorKind::data, "{}: no annotations in a known format{}; known are {}", line_text(annotations_),
-         first_unknown.empty() ? ", and no file whose name ends in .json, .xml, .txt, .csv or .yaml"
-                               : fmt::format(", and {} other file{}, such as '{}'", unknown, unknown == 1 ? "" : "s", line_text(first_unknown)),
+         first_unknown.empty()
+             ? ", and no file whose name ends in .json, .xml, .txt, .csv or .yaml"
+             : fmt::format(", and {} other file{}, such as '{}'", unknown, unknown == 1 ? "" : "s", line_text(first_unknown)),
          fmt::join(formats, ", "));
   }
   if (unknown > 0)
@@ -252,7 +262,8 @@ void ReadAnnotations::choose_classes() {
   const auto background = std::ranges::find(classes_, kBackground);
   if (background != classes_.end()) background_ = static_cast<std::uint8_t>(background - classes_.begin());
   if (made_ == Made::map && classes_.size() > kIgnored)
-    fail(ErrorKind::data, "'{}' has {} classes with the background; a label map can have {}: choose some by `classes`, and leave_out = [\"*\"]",
+    fail(ErrorKind::data,
+         "'{}' has {} classes with the background; a label map can have {}: choose some by `classes`, and leave_out = [\"*\"]",
          line_text(annotations_), classes_.size(), kIgnored);
   const std::size_t before = classes_.size() - names.size();
   for (std::size_t label = 0; label < names.size(); ++label) map_labels_.push_back(static_cast<std::int32_t>(label + before));
@@ -290,18 +301,24 @@ void ReadAnnotations::take(const ShapeList::Image& image) {
   if (image.begin == image.end) {
     if (empty_ == "leave out") return left_out_.add({"image without shapes", "images without shapes"}, name);
     if (empty_ == "refuse")
-      fail(ErrorKind::data, "'{}' has no shapes: empty = \"background\" gives such images the class \"background\", and \"leave out\" "
-           "leaves them out; with data.path, --set 'data.empty=leave out'", line_text(join_url(images_, name)));
+      fail(ErrorKind::data,
+           "'{}' has no shapes: empty = \"background\" gives such images the class \"background\", and \"leave out\" "
+           "leaves them out; with data.path, --set 'data.empty=leave out'",
+           line_text(join_url(images_, name)));
   } else if (made_ == Made::one_class && labels.empty()) {
     return left_out_.add({"image with ignored shapes alone", "images with ignored shapes alone"}, name);
   }
   if (made_ == Made::one_class && labels.size() > 1) {
     const std::vector<std::string>& names = shapes_->class_names();
-    fail(ErrorKind::data, "'{}' has shapes of classes '{}' and '{}', and its class is not known: several labels of an image are "
-         "learned by extends = \"labels\", and pixels by \"segment\"", line_text(join_url(images_, name)),
-         line_text(names[static_cast<std::size_t>(*labels.begin())]), line_text(names[static_cast<std::size_t>(*labels.rbegin())]));
+    fail(ErrorKind::data,
+         "'{}' has shapes of classes '{}' and '{}', and its class is not known: several labels of an image are "
+         "learned by extends = \"labels\", and pixels by \"segment\"",
+         line_text(join_url(images_, name)), line_text(names[static_cast<std::size_t>(*labels.begin())]),
+         line_text(names[static_cast<std::size_t>(*labels.rbegin())]));
   }
-  const std::int32_t label = made_ != Made::one_class ? -1 : labels.empty() ? background_ : map_labels_[static_cast<std::size_t>(*labels.begin())];
+  const std::int32_t label = made_ != Made::one_class ? -1
+                             : labels.empty()         ? background_
+                                                      : map_labels_[static_cast<std::size_t>(*labels.begin())];
   add_sample(image, label);
   for (const float count : counts) numbers_.push_back(made_ == Made::labels ? std::min(count, 1.F) : count);
 }
@@ -326,14 +343,16 @@ void ReadAnnotations::open() {
     const std::string what = fmt::format("{} has no matching image in '{}'{}", missing.front(), line_text(images_),
                                          missing.size() == 1 ? "" : fmt::format(", one of {} such images", missing.size()));
     if (!skips_missing_)
-      fail(ErrorKind::data, "{0}; unpaired = \"skip\" in [{1}] leaves them out, with data.path --set data.unpaired=skip", what, table_);
+      fail(ErrorKind::data, "{0}; unpaired = \"skip\" in [{1}] leaves them out, with data.path --set data.unpaired=skip", what,
+           table_);
     if (run_) run_->warn(what + ", and is left out");
   }
   choose_classes();
   std::vector<ShapeList::Image> images = shapes_->images();
   std::ranges::sort(images, [&](const auto& a, const auto& b) { return names_[a.name] < names_[b.name]; });
   for (const ShapeList::Image& image : images) take(image);
-  if (paths_.size() == 0) fail(ErrorKind::data, "'{}' leaves no image of '{}' to read", line_text(annotations_), line_text(images_));
+  if (paths_.size() == 0)
+    fail(ErrorKind::data, "'{}' leaves no image of '{}' to read", line_text(annotations_), line_text(images_));
   paths_.finish();
   const std::size_t unlisted = names_.size() - images.size();
   if (unlisted > 0) {
@@ -379,7 +398,8 @@ void ReadAnnotations::draw(const ShapeList::Image& image, std::uint8_t* pixels) 
     for (std::uint64_t i = image.begin; i < image.end; ++i) {
       const StoredShape& shape = shapes_->shapes()[i];
       if ((shape.label == StoredShape::kIgnored) != ignored) continue;
-      const std::uint8_t value = ignored ? kIgnored : static_cast<std::uint8_t>(map_labels_[static_cast<std::size_t>(shape.label)]);
+      const std::uint8_t value =
+          ignored ? kIgnored : static_cast<std::uint8_t>(map_labels_[static_cast<std::size_t>(shape.label)]);
       std::span<const std::int32_t> outline = shapes_->outline(shape);
       if (shape.kind == AnnotatedShape::Kind::mask) {
         map.runs(outline, value);
@@ -409,8 +429,8 @@ void ReadAnnotations::read(Sample& sample) {
   const bool fits = seen && ((seen->width == size.width && seen->height == size.height) ||
                              (seen->width == size.height && seen->height == size.width));
   if (seen && !fits)  // others are compared when they are decoded
-    fail(ErrorKind::content, "the image is {} x {}, and the annotations were made on {} x {} pixels (width x height)", seen->width,
-         seen->height, size.width, size.height);
+    fail(ErrorKind::content, "the image is {} x {}, and the annotations were made on {} x {} pixels (width x height)",
+         seen->width, seen->height, size.width, size.height);
   thread_local ByteBuffer pixels;
   draw(image, pixels.resize(static_cast<std::size_t>(size.width) * static_cast<std::size_t>(size.height)));
   write_png(pixels.data(), size.width, size.height, sample.encoded_target);
@@ -418,7 +438,8 @@ void ReadAnnotations::read(Sample& sample) {
 
 std::size_t ReadAnnotations::memory_bound() const {
   return paths_.memory() + (shapes_ ? shapes_->memory() : 0) + bytes_.capacity() * sizeof(std::uint32_t) +
-         labels_.capacity() * sizeof(std::int32_t) + numbers_.capacity() * sizeof(float) + drawn_.capacity() * sizeof(ShapeList::Image);
+         labels_.capacity() * sizeof(std::int32_t) + numbers_.capacity() * sizeof(float) +
+         drawn_.capacity() * sizeof(ShapeList::Image);
 }
 
 }  // namespace millrace

@@ -16,8 +16,8 @@
 
 namespace millrace {
 
-// A source of images whose classes, labels or label maps are made from annotations: files that list shapes in images, as labelling
-// tools export them. Formats are plugins (annotation.h), found by content.
+// A source of images whose classes, labels or label maps are made from annotations: files that list shapes in images, as
+// labelling tools export them. Formats are plugins (annotation.h), found by content.
 //
 //   [train.read]
 //   stage       = "read_annotations"
@@ -73,7 +73,7 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
 
   void list_images();
   void read_files(ShapeList& shapes);
-  void take(const ShapeList::Image& image);                          // adds a sample, or leaves the image out
+  void take(const ShapeList::Image& image);  // adds a sample, or leaves the image out
   void add_sample(const ShapeList::Image& image, std::int32_t label);
   std::vector<std::string> classes_with_background(const std::vector<std::string>& names) const;
   void choose_classes();
@@ -82,7 +82,7 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
 
   const Registry* registry_;
   RunServices* run_;
-  const std::string table_;  // the source's table: "train.read"
+  const std::string table_;                        // the source's table: "train.read"
   const std::string images_, annotations_, root_;  // root_ ends with '/'
   const Made made_;
   const bool skips_missing_;
@@ -92,22 +92,22 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   Storage& image_storage_;
   Storage& annotation_storage_;
 
-  ImageNames names_;                          // until open() ends
-  std::vector<std::uint64_t> listed_bytes_;   // by image in names_, likewise
+  ImageNames names_;                         // until open() ends
+  std::vector<std::uint64_t> listed_bytes_;  // by image in names_, likewise
   std::vector<std::uint64_t> listed_versions_;
   std::unique_ptr<ShapeList> shapes_;
   std::vector<std::string> classes_, given_colours_, colours_;
-  std::uint8_t background_ = 0;               // its label
-  std::vector<std::int32_t> map_labels_;      // label of a shape's class, by the label in shapes_
+  std::uint8_t background_ = 0;           // its label
+  std::vector<std::int32_t> map_labels_;  // label of a shape's class, by the label in shapes_
   PathList paths_;
   std::vector<std::uint32_t> bytes_;
-  std::vector<std::int32_t> labels_;          // by sample; empty for other targets than a class
-  std::vector<float> numbers_;                // (samples, columns)
-  std::vector<ShapeList::Image> drawn_;       // by sample, for label maps
+  std::vector<std::int32_t> labels_;     // by sample; empty for other targets than a class
+  std::vector<float> numbers_;           // (samples, columns)
+  std::vector<ShapeList::Image> drawn_;  // by sample, for label maps
   std::size_t largest_ = 0;
   std::uint64_t fingerprint_ = 1;
   LeftOut left_out_;
-  std::string other_formats_;                 // for messages: files of no known format
+  std::string other_formats_;  // for messages: files of no known format
 };
 
 }  // namespace millrace

@@ -24,7 +24,8 @@ using Made = ReadAnnotations::Made;
 class ReadAnnotationsTest : public testing::Test {
  protected:
   ReadAnnotationsTest() {
-    for (const char* plugin : {"storage_file", "annotations"}) load_plugin(registry_, fmt::format(MILLRACE_PLUGINS "/{}.so", plugin));
+    for (const char* plugin : {"storage_file", "annotations"})
+      load_plugin(registry_, fmt::format(MILLRACE_PLUGINS "/{}.so", plugin));
     context_.registry = &registry_;
     context_.run = &run_;
   }

@@ -6,8 +6,8 @@ namespace {
 // Two images, two classes, whose ids are not in order; the annotations come first.
 std::string coco(const std::string& annotations, const std::string& images = "") {
   return R"({"info": {"year": 2026, "nested": {"a": 1}}, "annotations": [)" + annotations + R"(], "images": [)" +
-         R"({"id": 7, "file_name": "a.png", "width": 6, "height": 4}, {"id": 9, "file_name": "b.png", "width": 6, "height": 4})" + images +
-         R"(], "categories": [{"id": 5, "name": "dog"}, {"id": 2, "name": "cat"}]})";
+         R"({"id": 7, "file_name": "a.png", "width": 6, "height": 4}, {"id": 9, "file_name": "b.png", "width": 6, "height": 4})" +
+         images + R"(], "categories": [{"id": 5, "name": "dog"}, {"id": 2, "name": "cat"}]})";
 }
 std::string shape(int image, int category, const std::string& outline) {
   return fmt::format(R"({{"id": 1, "image_id": {}, "category_id": {}, {}}})", image, category, outline);
@@ -22,9 +22,9 @@ class Coco : public ReadAnnotationsTest {
 };
 
 TEST_F(Coco, LaterShapesCoverEarlierOnesAndCrowdsCoverNothing) {
-  const auto file = written("a.json", coco(shape(7, 2, R"("segmentation": [[1, 1, 5, 1, 5, 3, 1, 3]], "iscrowd": 0)") + "," +
-                                           shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," +
-                                           shape(7, 5, R"("iscrowd": 1, "bbox": [4, 0, 2, 4])")));
+  const auto file = written(
+      "a.json", coco(shape(7, 2, R"("segmentation": [[1, 1, 5, 1, 5, 3, 1, 3]], "iscrowd": 0)") + "," +
+                     shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," + shape(7, 5, R"("iscrowd": 1, "bbox": [4, 0, 2, 4])")));
   EXPECT_EQ(samples(file), (Texts{"a.png 2200xx/22111x/01111x/0000xx", "b.png 000000/000000/000000/000000"}));
   EXPECT_EQ(opened(file)->classes(), (Texts{"background", "cat", "dog"}));
 }
@@ -32,30 +32,35 @@ TEST_F(Coco, LaterShapesCoverEarlierOnesAndCrowdsCoverNothing) {
 TEST_F(Coco, AMaskIsListedOrPackedColumnByColumn) {
   // Pixels (row 1, column 0), (row 2, column 0) and (row 0, column 1).
   const std::string map = "a.png 010000/100000/100000/000000";
-  EXPECT_EQ(samples(written("a.json", coco(shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": [1, 2, 1, 1, 19]})"))))[0], map);
+  EXPECT_EQ(samples(written("a.json", coco(shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": [1, 2, 1, 1, 19]})"))))[0],
+            map);
   EXPECT_EQ(samples(written("a.json", coco(shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": "121Ob0"})"))))[0], map);
 }
 
 TEST_F(Coco, SeveralPolygonsAreOneShape) {
-  EXPECT_EQ(samples(written("a.json", coco(shape(7, 5, R"("segmentation": [[0, 0, 1, 0, 1, 1, 0, 1], [4, 2, 6, 2, 6, 4, 4, 4]])"))))[0],
-            "a.png 200000/000000/000022/000022");
+  EXPECT_EQ(
+      samples(written("a.json", coco(shape(7, 5, R"("segmentation": [[0, 0, 1, 0, 1, 1, 0, 1], [4, 2, 6, 2, 6, 4, 4, 4]])"))))[0],
+      "a.png 200000/000000/000022/000022");
 }
 
 TEST_F(Coco, GivesAClassToEachImage) {
-  auto file = written("a.json", coco(shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," + shape(9, 2, R"("bbox": [0, 0, 2, 2])")), Made::one_class);
+  auto file = written("a.json", coco(shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," + shape(9, 2, R"("bbox": [0, 0, 2, 2])")),
+                      Made::one_class);
   EXPECT_EQ(samples(file), (Texts{"a.png dog", "b.png cat"}));
   EXPECT_EQ(opened(file)->classes(), (Texts{"cat", "dog"}));
   file.classes = Value(Array{Value("dog"), Value("cat")});
   EXPECT_EQ(opened(file)->label(0), 0);
   file.classes = Value(Array{Value("dog")});
-  EXPECT_NE(error_of(file).find("a.json: annotations[1]: class 'cat' is not among `classes`"), std::string::npos) << error_of(file);
+  EXPECT_NE(error_of(file).find("a.json: annotations[1]: class 'cat' is not among `classes`"), std::string::npos)
+      << error_of(file);
   file.leave_out = {"*"};
   file.empty = "leave out";
   EXPECT_EQ(samples(file), Texts{"a.png dog"});
 }
 
 TEST_F(Coco, AnImageOfTwoClassesHasNone) {
-  const auto file = written("a.json", coco(shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," + shape(7, 2, R"("bbox": [0, 0, 2, 2])")), Made::one_class);
+  const auto file = written("a.json", coco(shape(7, 5, R"("bbox": [0, 0, 2, 2])") + "," + shape(7, 2, R"("bbox": [0, 0, 2, 2])")),
+                            Made::one_class);
   EXPECT_NE(error_of(file).find("images/a.png' has shapes of classes 'cat' and 'dog'"), std::string::npos) << error_of(file);
 }
 
@@ -119,7 +124,8 @@ TEST_F(Coco, RefusesWhatDoesNotFitByFileAndPosition) {
       {shape(7, 2, R"("segmentation": [[0, 0, 1, 1, 2]])"), "annotations[0]: a polygon has 5 coordinates"},
       {shape(7, 2, R"("segmentation": [])"), "annotations[0]: 'bbox' is missing"},
       {shape(7, 2, R"("segmentation": {"size": [6, 4], "counts": [24]})"), "annotations[0]: segmentation.size is [6, 4]"},
-      {shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": [1, 2]})"), "the runs of a mask cover 3 pixels, and 'a.png' has 24"},
+      {shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": [1, 2]})"),
+       "the runs of a mask cover 3 pixels, and 'a.png' has 24"},
       {shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": [25, -1]})"), "segmentation.counts[1] is -1"},
       {shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": "1Q"})"), "the packed mask is cut off"},
       {shape(7, 2, R"("segmentation": {"size": [4, 6], "counts": "0O"})"), "segmentation.counts: run 1 has the length -1"},
@@ -132,15 +138,18 @@ TEST_F(Coco, RefusesWhatDoesNotFitByFileAndPosition) {
   }
   const std::string hostile = R"(, {"id": 1, "file_name": "c.png", "width": 60000, "height": 60000})";
   image("c.png");
-  EXPECT_NE(error_of(written("a.json", coco("", hostile))).find("images[2]: 60000 x 60000 is not the size of an image"), std::string::npos);
+  EXPECT_NE(error_of(written("a.json", coco("", hostile))).find("images[2]: 60000 x 60000 is not the size of an image"),
+            std::string::npos);
 }
 
 TEST_F(Coco, ShapesThatCoverNothingAreCountedAndLeftOut) {
-  const auto file = written("a.json", coco(shape(7, 2, R"("bbox": [2, 2, 0, 2])") + "," + shape(7, 2, R"("segmentation": [[1, 1, 3, 3]])") + "," +
-                                           shape(7, 2, R"("bbox": [6, 0, 3, 3])") + "," + shape(7, 2, R"("bbox": [-4, -3, 6, 4])")));
+  const auto file =
+      written("a.json", coco(shape(7, 2, R"("bbox": [2, 2, 0, 2])") + "," + shape(7, 2, R"("segmentation": [[1, 1, 3, 3]])") +
+                             "," + shape(7, 2, R"("bbox": [6, 0, 3, 3])") + "," + shape(7, 2, R"("bbox": [-4, -3, 6, 4])")));
   EXPECT_EQ(samples(file)[0], "a.png 110000/000000/000000/000000") << "a shape partly outside is cut";
   ASSERT_FALSE(run_.warnings().empty());
-  EXPECT_NE(run_.warnings()[0].find("2 shapes without area, such as 'a.png'; 1 shape outside its image, 'a.png'"), std::string::npos)
+  EXPECT_NE(run_.warnings()[0].find("2 shapes without area, such as 'a.png'; 1 shape outside its image, 'a.png'"),
+            std::string::npos)
       << run_.warnings()[0];
 }
 
@@ -154,7 +163,8 @@ TEST_F(Coco, ImagesThatAreMissingOrNamedTwiceAreRefused) {
   EXPECT_NE(error_of(written("a.json", coco("", twice))).find("'a.png' is annotated twice, in"), std::string::npos);
   image("others/d.png");
   EXPECT_EQ(samples(written("a.json", coco(shape(7, 2, R"("bbox": [0, 0, 2, 2])")))).size(), 2U);
-  EXPECT_NE(run_.warnings().back().find("1 image without annotations, 'others/d.png'"), std::string::npos) << run_.warnings().back();
+  EXPECT_NE(run_.warnings().back().find("1 image without annotations, 'others/d.png'"), std::string::npos)
+      << run_.warnings().back();
 }
 
 TEST_F(Coco, AnImageOfAnotherSizeIsABadSample) {
@@ -168,10 +178,14 @@ TEST_F(Coco, AnImageOfAnotherSizeIsABadSample) {
 
 TEST_F(Coco, NamesOfAnotherMachineAreFoundBelowTheFolderOfImagesAlone) {
   folder_.write("secret.png", "x");
-  const std::pair<const char*, const char*> names[] = {{"C:\\\\Users\\\\me\\\\day\\\\c.png", "day/c.png"}, {"/data/set/day/c.png", "day/c.png"},
-                                                       {"images/day/c.png", "day/c.png"},       {"c.png", "day/c.png"},
-                                                       {"../../c.png", "day/c.png"},            {"../secret.png", ""},
-                                                       {"night/c.png", ""},                     {"..", ""}};
+  const std::pair<const char*, const char*> names[] = {{"C:\\\\Users\\\\me\\\\day\\\\c.png", "day/c.png"},
+                                                       {"/data/set/day/c.png", "day/c.png"},
+                                                       {"images/day/c.png", "day/c.png"},
+                                                       {"c.png", "day/c.png"},
+                                                       {"../../c.png", "day/c.png"},
+                                                       {"../secret.png", ""},
+                                                       {"night/c.png", ""},
+                                                       {"..", ""}};
   image("day/c.png");
   for (const auto& [name, path] : names) {
     const std::string more = fmt::format(R"(, {{"id": 11, "file_name": "{}", "width": 6, "height": 4}})", name);

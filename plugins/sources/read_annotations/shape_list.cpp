@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "label_map.h"
-#include "millrace/error.h"
 #include "millrace/detail/value.h"
+#include "millrace/error.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -23,8 +23,8 @@ void check_size(int width, int height) {
   const bool is_sound = width >= 0 && height >= 0 && width <= kMaxSide && height <= kMaxSide &&
                         std::int64_t{width} * height <= kMaxPixels && (width == 0) == (height == 0);
   if (!is_sound) {
-    fail(ErrorKind::data, "{} x {} is not the size of an image; expected sides from 1 to {}, and at most {} pixels", width, height,
-         kMaxSide, kMaxPixels);
+    fail(ErrorKind::data, "{} x {} is not the size of an image; expected sides from 1 to {}, and at most {} pixels", width,
+         height, kMaxSide, kMaxPixels);
   }
 }
 
@@ -120,8 +120,10 @@ std::optional<std::int32_t> ShapeList::label_of(const AnnotatedShape& shape) {
     if (rules_.classes.empty()) return add_class(shape.label);
     if (!rules_.refuses_unknown) return {};
     const auto nearest = nearest_name(shape.label, rules_.classes);
-    fail(ErrorKind::data, "class '{}' is not among `classes`{}; leave_out = [\"{}\"] leaves its shapes out, and \"*\" all such shapes",
-         line_text(shape.label), nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", line_text(shape.label));
+    fail(ErrorKind::data,
+         "class '{}' is not among `classes`{}; leave_out = [\"{}\"] leaves its shapes out, and \"*\" all such shapes",
+         line_text(shape.label), nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "",
+         line_text(shape.label));
   }
   return shape.is_ignored ? StoredShape::kIgnored : known->second;
 }
@@ -142,14 +144,16 @@ bool ShapeList::keep_polygons(const std::vector<std::vector<double>>& polygons, 
   for (const std::vector<double>& polygon : polygons) {
     if (polygon.size() % 2 != 0) fail(ErrorKind::data, "a polygon has {} coordinates, an odd number", polygon.size());
     Bounds bounds;
-    for (std::size_t i = 0; i < polygon.size(); i += 2) bounds.add(checked(polygon[i], x_scale), checked(polygon[i + 1], y_scale));
+    for (std::size_t i = 0; i < polygon.size(); i += 2)
+      bounds.add(checked(polygon[i], x_scale), checked(polygon[i + 1], y_scale));
     if (polygon.size() < kTriangle || bounds.left == bounds.right || bounds.top == bounds.bottom) continue;
     has_area = true;
     all.add(bounds.left, bounds.top);
     all.add(bounds.right, bounds.bottom);
     if (!rules_.keeps_outlines) continue;
     outlines_.push_back(static_cast<std::int32_t>(polygon.size()));
-    for (std::size_t i = 0; i < polygon.size(); ++i) outlines_.push_back(grid_value(polygon[i] * (i % 2 == 0 ? x_scale : y_scale)));
+    for (std::size_t i = 0; i < polygon.size(); ++i)
+      outlines_.push_back(grid_value(polygon[i] * (i % 2 == 0 ? x_scale : y_scale)));
   }
   const std::string& name = names_[image.name];
   if (!has_area) {
@@ -203,8 +207,9 @@ void ShapeList::shape(std::uint32_t image, const AnnotatedShape& shape) {
 void ShapeList::finish() {
   std::vector<std::int32_t> order(class_names_.size()), label(class_names_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin() + static_cast<std::ptrdiff_t>(announced_), order.end(),
-            [&](std::int32_t a, std::int32_t b) { return class_names_[static_cast<std::size_t>(a)] < class_names_[static_cast<std::size_t>(b)]; });
+  std::sort(order.begin() + static_cast<std::ptrdiff_t>(announced_), order.end(), [&](std::int32_t a, std::int32_t b) {
+    return class_names_[static_cast<std::size_t>(a)] < class_names_[static_cast<std::size_t>(b)];
+  });
   std::vector<std::string> names;
   for (std::size_t i = 0; i < order.size(); ++i) {
     label[static_cast<std::size_t>(order[i])] = static_cast<std::int32_t>(i);
@@ -232,7 +237,8 @@ void ShapeList::finish() {
 }
 
 std::size_t ShapeList::memory() const {
-  return images_.capacity() * sizeof(Image) + shapes_.capacity() * sizeof(StoredShape) + outlines_.capacity() * sizeof(std::int32_t);
+  return images_.capacity() * sizeof(Image) + shapes_.capacity() * sizeof(StoredShape) +
+         outlines_.capacity() * sizeof(std::int32_t);
 }
 
 }  // namespace millrace

@@ -32,7 +32,7 @@ struct ShapeRules {
 struct StoredShape {
   static constexpr std::int32_t kIgnored = -1;
 
-  std::uint32_t image = 0;          // the number that ShapeList::image() returned
+  std::uint32_t image = 0;  // the number that ShapeList::image() returned
   std::int32_t label = kIgnored;
   AnnotatedShape::Kind kind = AnnotatedShape::Kind::image;
   std::uint64_t begin = 0, end = 0;  // its part of ShapeList::outlines()
@@ -41,7 +41,8 @@ struct StoredShape {
 class ShapeList : public AnnotationSink {
  public:
   // `size_of`: reads the size of an image from its file; called if the annotations do not state one and it is needed.
-  ShapeList(const ShapeRules& rules, const ImageNames& names, std::function<std::optional<ImageSize>(std::uint32_t image)> size_of);
+  ShapeList(const ShapeRules& rules, const ImageNames& names,
+            std::function<std::optional<ImageSize>(std::uint32_t image)> size_of);
 
   void classes(const std::vector<std::string>& names) override;
   std::uint32_t image(const AnnotatedImage& image) override;
@@ -55,8 +56,8 @@ class ShapeList : public AnnotationSink {
   const std::vector<std::uint64_t>& counts() const { return counts_; }  // shapes by label
 
   struct Image {
-    std::uint32_t name = 0;  // its number in ImageNames
-    ImageSize size;          // zero: unknown
+    std::uint32_t name = 0;            // its number in ImageNames
+    ImageSize size;                    // zero: unknown
     std::uint64_t begin = 0, end = 0;  // its shapes
   };
   const std::vector<Image>& images() const { return images_; }
