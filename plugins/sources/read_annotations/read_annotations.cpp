@@ -117,6 +117,8 @@ void ReadAnnotations::describe(StageDescription<Params>& d) {
   d.params.add("annotations", &Params::annotations)
       .required()
       .text("a file of annotations, or a folder of them; the format is found by content");
+  d.params.add("folder", &Params::folder)
+      .text("use only images in this folder of `images`; the annotations may be those of others too");
   d.params
       .add("target", &Params::target,
            {{"class", Made::one_class}, {"labels", Made::labels}, {"counts", Made::counts}, {"map", Made::map}})
@@ -154,6 +156,7 @@ ReadAnnotations::ReadAnnotations(const Params& params, const StageSite& site)
       root_(join_url(params.images, "")),
       made_(params.target),
       skips_missing_(params.unpaired == "skip"),
+      folder_(params.folder.empty() ? "" : join_url(params.folder, "")),
       empty_(params.empty),
       rules_(rules_of(params)),
       image_storage_(storage_for(site, "images", params.images, Storage::Kind::folder)),
@@ -350,16 +353,17 @@ void ReadAnnotations::open() {
   choose_classes();
   std::vector<ShapeList::Image> images = shapes_->images();
   std::ranges::sort(images, [&](const auto& a, const auto& b) { return names_[a.name] < names_[b.name]; });
-  for (const ShapeList::Image& image : images) take(image);
+  for (const ShapeList::Image& image : images) {
+    if (is_in_folder(image.name)) take(image);
+  }
   if (paths_.size() == 0)
     fail(ErrorKind::data, "'{}' leaves no image of '{}' to read", line_text(annotations_), line_text(images_));
   paths_.finish();
-  const std::size_t unlisted = names_.size() - images.size();
-  if (unlisted > 0) {
-    std::vector<char> is_listed(names_.size());
-    for (const ShapeList::Image& image : images) is_listed[image.name] = 1;
-    const auto first = static_cast<std::size_t>(std::ranges::find(is_listed, 0) - is_listed.begin());
-    left_out_.add({"image without annotations", "images without annotations"}, names_[first], unlisted);
+  std::vector<char> is_listed(names_.size());
+  for (const ShapeList::Image& image : images) is_listed[image.name] = 1;
+  for (std::size_t name = 0; name < names_.size(); ++name) {
+    if (is_listed[name] == 0 && is_in_folder(name))
+      left_out_.add({"image without annotations", "images without annotations"}, names_[name]);
   }
   warn_of_skipped();
   names_ = {};

@@ -42,6 +42,7 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   struct Params : SourceParams {
     std::string images, annotations;
     Made target = Made::one_class;
+    std::string folder;
     Value classes = Value(Array{});
     std::vector<std::string> numbers;
     std::vector<std::string> ignored;
@@ -73,6 +74,7 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
 
   void list_images();
   void read_files(ShapeList& shapes);
+  bool is_in_folder(std::size_t name) const { return names_[name].starts_with(folder_); }
   void take(const ShapeList::Image& image);  // adds a sample, or leaves the image out
   void add_sample(const ShapeList::Image& image, std::int32_t label);
   std::vector<std::string> classes_with_background(const std::vector<std::string>& names) const;
@@ -86,6 +88,7 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   const std::string images_, annotations_, root_;  // root_ ends with '/'
   const Made made_;
   const bool skips_missing_;
+  const std::string folder_;  // ends with '/', or is empty
   std::string empty_;
   std::vector<std::string> columns_;
   ShapeRules rules_;

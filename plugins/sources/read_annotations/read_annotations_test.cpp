@@ -201,6 +201,16 @@ TEST_F(Coco, NamesOfAnotherMachineAreFoundBelowTheFolderOfImagesAlone) {
   EXPECT_NE(error_of(file).find("'c.png' may be 'day/c.png' or another image of this name"), std::string::npos) << error_of(file);
 }
 
+TEST_F(Coco, AFolderIsReadAloneWithTheClassesOfAll) {
+  image("train/c.png");
+  const std::string more = R"(, {"id": 11, "file_name": "c.png", "width": 6, "height": 4})";
+  auto file = written("a.json", coco(shape(11, 5, R"("bbox": [0, 0, 2, 2])"), more));
+  file.folder = "train";
+  EXPECT_EQ(samples(file), Texts{"train/c.png 220000/220000/000000/000000"});
+  file.folder = "val";
+  EXPECT_NE(error_of(file).find("a.json' leaves no image of"), std::string::npos) << error_of(file);
+}
+
 TEST_F(Coco, TheFingerprintFollowsImagesAndAnnotations) {
   const auto file = written("a.json", coco(shape(7, 2, R"("bbox": [0, 0, 2, 2])")));
   const std::uint64_t first = opened(file)->fingerprint(), listing = opened(file)->listing_hash();
