@@ -40,18 +40,18 @@ class Annotations : public testing::Test {
   Outcome run(const std::string& file, const Words& set) const {
     Words words = {tool("pipeline-run"), file, "--json", "--quiet", "--devices", "cpu"};
     const auto add = [&](const std::string& each) { words.insert(words.end(), {"--set", each}); };
-    for (const std::string& each : set) add(each);
     for (const char* each : {"run.epochs=1", "run.precision=fp32", "train.batch.size=4"}) add(each);
     add("run.folder=" + (folder_ / "runs"));
     add("data.path=" + (folder_ / "images"));
     add("data.annotations=" + (folder_ / "boxes.json"));
+    for (const std::string& each : set) add(each);
     return run_command(words);
   }
   // The pipeline as the run has kept it.
   std::string trained(const Outcome& outcome, double validated) const {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(events(outcome, "validate").size(), 1U);
-    if (events(outcome, "validate").size() == 1) EXPECT_EQ(events(outcome, "validate")[0].at("samples"), validated);
+    for (const auto& event : events(outcome, "validate")) EXPECT_EQ(event.at("samples"), validated);
     return read_file(find_file(folder_ / "runs", "pipeline.toml"));
   }
 
