@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_l
 constexpr std::array<std::string_view, 5> kHolds = {"classes", "masks", "images", "numbers", "labels"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
 // Keys of [data] for all parts; those of lists apply unless the file refers to them as its own variables.
-constexpr std::array<const char*, 5> kKeysOfSources = {"classes", "label", "leave_out", "unpaired", "empty"};
+constexpr std::array<const char*, 7> kKeysOfSources = {"classes", "label", "leave_out", "unpaired", "empty", "samples", "margin"};
 constexpr std::array<const char*, 5> kKeysOfLists = {"file", "root", "ending", "format", "encoding"};
 
 bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
