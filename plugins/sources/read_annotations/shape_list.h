@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "image_names.h"
-#include "image_size.h"
 #include "millrace/annotation.h"
 #include "millrace/util/files.h"
+#include "millrace/util/image_names.h"
+#include "millrace/util/image_size.h"
 #include "millrace/util/pattern.h"
 
 namespace millrace {
