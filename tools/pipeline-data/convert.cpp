@@ -64,7 +64,8 @@ class Collection : public AnnotationSink {
   }
   void shape(std::uint32_t number, const AnnotatedShape& given) override {
     Picture& image = images_[number];
-    if (given.kind == AnnotatedShape::Kind::image) return left_out("labels of whole images", image.name);
+    if (given.kind == AnnotatedShape::Kind::image)
+      return left_out("label of a whole image", "labels of whole images", image.name);
     add_class(given.label);
     AnnotatedShape shape = given;
     const double x = given.is_relative ? image.size.width : 1, y = given.is_relative ? image.size.height : 1;
@@ -85,8 +86,8 @@ class Collection : public AnnotationSink {
       fail(ErrorKind::data, "the runs of a mask cover {} pixels, and '{}' has {}", covered, line_text(image.name), pixels);
     image.shapes.push_back(std::move(shape));
   }
-  void left_out(std::string_view what, std::string_view example) override {
-    left_out_.add({std::string(what), std::string(what)}, example);
+  void left_out(std::string_view one, std::string_view several, std::string_view example) override {
+    left_out_.add({std::string(one), std::string(several)}, example);
   }
 
   void add_unlisted() {
@@ -245,7 +246,7 @@ void write_yolo(Collection& all, const std::string& folder) {
     std::string text;
     for (const AnnotatedShape& shape : image.shapes) {
       if (shape.is_ignored) {
-        all.left_out("crowds and ignored shapes", image.name);
+        all.left_out("crowd or ignored shape", "crowds and ignored shapes", image.name);
         continue;
       }
       try {

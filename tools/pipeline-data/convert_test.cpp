@@ -58,7 +58,7 @@ TEST_F(Convert, WritesCocoAsItReadsIt) {
 
 TEST_F(Convert, WritesYoloWithoutCrowds) {
   folder_.write("coco.json", kCoco);
-  EXPECT_NE(convert("coco.json", "yolo", "set").warning.find("1 crowds and ignored shapes, such as 'a.png'"), std::string::npos);
+  EXPECT_NE(convert("coco.json", "yolo", "set").warning.find("1 crowd or ignored shape, 'a.png'"), std::string::npos);
   EXPECT_EQ(text("set/labels/a.txt"), "0 0.25 0.5 0.25 0.5\n");
   EXPECT_EQ(text("set/labels/day/b.txt"), "");
   EXPECT_NE(text("set/data.yaml").find("names:\n  0: \"cat\"\n  1: \"big \\\"dog\\\"\"\n"), std::string::npos)
