@@ -106,6 +106,13 @@ TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
             "framework/include/millrace/a.h:1: includes config/plan.h: a public header includes public headers only\n");
 }
 
+TEST(WallsCheck, SeesAPartThatIncludesAHeaderAboveIt) {
+  EXPECT_EQ(includes_with("framework/include/millrace/detail/a.h", "#include \"millrace/stage.h\"\n"),
+            "framework/include/millrace/detail/a.h:1: includes millrace/stage.h: the other headers stand on millrace/detail, which "
+            "includes only its own\n");
+  EXPECT_EQ(includes_with("framework/include/millrace/detail/a.h", "#include \"millrace/detail/tensor.h\"\n"), "");
+}
+
 TEST(WallsCheck, SeesAPluginThatLooksIntoAnother) {
   const std::string wall = ": a plugin includes millrace/*.h and its own files only\n";
   EXPECT_EQ(includes_with("plugins/stages/resize/a.cpp", "#include \"../crop/crop.h\"\n"),
