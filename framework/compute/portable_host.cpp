@@ -87,10 +87,9 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   const std::int64_t part = unit % walk.parts, group = unit / walk.parts % walk.line_groups();
   const std::int64_t strip = unit / walk.parts / walk.line_groups();
   const std::int64_t sample = strip / walk.blocks, block = strip % walk.blocks;
-  Patch patch;
-  patch.first_line = sample * e.pixels + group * walk.lines_together;
-  patch.lines = std::min(walk.lines_together, walk.lines - group * walk.lines_together);
-  patch.first_channel = block * 16 + part * kStaged;
+  Patch patch{.first_line = sample * e.pixels + group * walk.lines_together,
+              .lines = std::min(walk.lines_together, walk.lines - group * walk.lines_together),
+              .first_channel = block * 16 + part * kStaged};
   const std::int64_t end = walk.blocks > 1 ? std::min(e.channels, (block + 1) * 16) : e.channels;
   patch.channels = std::min(kStaged, end - patch.first_channel);
   patch.is_end = patch.first_channel + patch.channels == e.channels;
@@ -269,20 +268,18 @@ void run_gather(const PortableElement& e, std::int64_t first_unit, std::int64_t 
   for (std::int64_t unit = first_unit; unit < last_unit; ++unit) {
     const std::int64_t sample = unit / walk.units_of_image(), of_image = unit % walk.units_of_image();
     const std::int64_t pixel = of_image % walk.pixel_groups * walk.pixels;
-    Patch patch;
-    patch.first_line = sample * e.pixels + pixel;
-    patch.lines = std::min(walk.pixels, e.pixels - pixel);
-    patch.first_channel = of_image / walk.pixel_groups * walk.together;
+    Patch patch{.first_line = sample * e.pixels + pixel,
+                .lines = std::min(walk.pixels, e.pixels - pixel),
+                .first_channel = of_image / walk.pixel_groups * walk.together};
     patch.channels = std::min(walk.together, e.channels - patch.first_channel);
     patch.is_end = patch.first_channel + patch.channels == e.channels;
-    GatherPatch gathered;
-    gathered.element = &e;
-    gathered.sample = sample;
-    gathered.first_pixel = static_cast<std::int32_t>(pixel);
-    gathered.pixels = static_cast<std::int32_t>(patch.lines);
-    gathered.first_channel = static_cast<std::int32_t>(patch.first_channel);
-    gathered.channels = static_cast<std::int32_t>(patch.channels);
-    gathered.in_blocks = walk.in_blocks;
+    GatherPatch gathered{.element = &e,
+                         .sample = sample,
+                         .first_pixel = static_cast<std::int32_t>(pixel),
+                         .pixels = static_cast<std::int32_t>(patch.lines),
+                         .first_channel = static_cast<std::int32_t>(patch.first_channel),
+                         .channels = static_cast<std::int32_t>(patch.channels),
+                         .in_blocks = walk.in_blocks};
     float* const direct = in_place(written, e.pixels, patch);
     float* const out = direct != nullptr ? direct : staged;
     e.kernel->gather(gathered, out);
