@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "data/sample_order.h"
 #include "millrace/error.h"

@@ -9,10 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "config/network_plan.h"
 #include "millrace/backend/network.h"
