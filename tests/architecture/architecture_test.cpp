@@ -69,6 +69,14 @@ TEST(Walls, TheFrameworkNamesNoTypeOfAPlugin) { EXPECT_EQ(text(check_names(kRoot
 TEST(Walls, OneFileNamesTheHostsBackend) { EXPECT_EQ(text(check_host_backend(kRoot)), ""); }
 TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
 TEST(Walls, WarningsGoThroughTheRun) { EXPECT_EQ(text(check_streams(kRoot)), ""); }
+TEST(Messages, BelongToTests) { EXPECT_EQ(text(check_messages(kRoot)), ""); }
+
+TEST(MessagesCheck, SeesAnEntryWithoutItsTest) {
+  PlantedTree tree;
+  tree.write("plugins/stages/crop/crop_test.cpp", "TEST_F(Crop, Cuts) {}\nTEST(Crop,\n     Pads) {}\n");
+  tree.write("plugins/stages/crop/messages.txt", "[Crop.Cuts]\n- [Crop.Text]: a\n\n[Crop.Pads]\n- b\n\n[Crop.Gone]\n- c\n");
+  EXPECT_EQ(text(check_messages(tree.root())), "plugins/stages/crop/messages.txt:7: this folder has no test Crop.Gone\n");
+}
 
 TEST(WallsCheck, LeavesAGoodTreeAlone) {
   const PlantedTree tree;
