@@ -69,8 +69,7 @@ class Gate : public PortableLayer {
 TEST_F(NetworkLanguage, AKernelThatIsCalledWronglyIsNamedWhereItsLayerStands) {
   registry_.add_layer<Gate>();
   const std::string said = mistakes("layers = [ { op = \"gate\" }, { op = \"linear\", out = 2 } ]");
-  EXPECT_TRUE(said.starts_with("net.toml:2:12: layer 'gate1' (gate): kernel '")) << said;
-  EXPECT_NE(said.find("reads 2 tensors and writes 1, not 1 and 1"), std::string::npos) << said;
+  EXPECT_MESSAGE(said, {{"{anonymous}", "ANONYMOUS"}, {"(anonymous namespace)", "ANONYMOUS"}});
 }
 
 }  // namespace

@@ -74,9 +74,7 @@ layers = [ { name = "stem", block = "stem_${stem}", inline = true }, { op = "add
   EXPECT_EQ(names(*small), (Names{"conv1", "pool", "add1"}));
   EXPECT_EQ(small->layers[2].inputs, (std::vector<LayerPort>{1, 0}));
   EXPECT_EQ(small->parameters[0].name, "conv1.weight");
-  EXPECT_TRUE(mistakes(toml, table({{"stem", Value("smal")}}))
-                  .starts_with("net.toml:3:37: the network has no block 'stem_smal'; nearest is 'stem_small'"))
-      << errors_.text();
+  EXPECT_MESSAGE(mistakes(toml, table({{"stem", Value("smal")}})));
   EXPECT_MESSAGE(mistakes(R"(layers = [ { block = "stem_large", inline = 1 } ])" + blocks));
   EXPECT_MESSAGE(mistakes(R"(layers = [ { block = "stem_large", inline = true, repeat = 2 } ])" + blocks));
 }
@@ -101,9 +99,7 @@ layers = [ { name = "conv", op = "conv", out = "${width}", kernel = 3 }, { name 
   EXPECT_EQ(errors_.text(),
             folder / "misspelt.toml" + ":2:14: nothing in network 'misspelt' refers to its default 'widht'; nearest is 'width'");
   EXPECT_FALSE(load("wrong.toml"));
-  EXPECT_NE(errors_.text().find(folder / "wrong.toml" + ":3:1: block 'b' has no key 'layer'; nearest is 'layers'"),
-            std::string::npos)
-      << errors_.text();
+  EXPECT_MESSAGE(errors_.text());
 }
 
 TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {
@@ -178,12 +174,11 @@ TEST_F(NetworkLanguage, VariablesComeFromThePipelineOrTheDefaults) {
 TEST_F(NetworkLanguage, NeverProposesTheNameThatIsWrong) {
   const std::string unused = mistakes("defaults = { width = 8 }\nlayers = [ { op = \"linear\", out = \"${widht}\" } ]",
                                       table({{"width", Value(std::int64_t{4})}, {"widht", Value(std::int64_t{4})}}));
-  EXPECT_NE(unused.find("refers to its default 'width'; nearest is 'widht'"), std::string::npos) << unused;
-  EXPECT_NE(unused.find("has no variable 'width'; nearest is 'widht'"), std::string::npos) << unused;
+  EXPECT_MESSAGE(unused);
   const std::string reserved = mistakes(R"(layers = [ { name = "x", block = "b", repeat = 2 } ]
     [block.b]
     layers = [ { op = "linear", out = "${repeat}" } ])");
-  EXPECT_NE(reserved.find("'x' does not set 'repeat', which block 'b' needs"), std::string::npos) << reserved;
+  EXPECT_MESSAGE(reserved);
 }
 
 TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOther) {
@@ -217,8 +212,7 @@ TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
   const auto without = with_kernel(1);
   EXPECT_EQ(names(*without), (Names{"a", "gelu1"}));
   EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0}));
-  EXPECT_NE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])").find("must be true or false"),
-            std::string::npos);
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])"));
 }
 
 TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {

@@ -88,13 +88,10 @@ TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
     }
   };
   write("I8", 1);
-  EXPECT_NE(
-      said({}).find("'fc.bias' (1) is in the file as I8 (int8), but weights are floating-point numbers: save tensor.float()"),
-      std::string::npos)
-      << said({});
-  EXPECT_NE(said({{"fc.bias", "other"}}).find("'fc.bias' (1) is missing"), std::string::npos) << "it was given another name";
+  EXPECT_MESSAGE(said({}));
+  EXPECT_MESSAGE(said({{"fc.bias", "other"}}));
   write("F8_E4M3", 1);
-  EXPECT_NE(said({}).find("is in the file as F8_E4M3 (float8)"), std::string::npos) << said({});
+  EXPECT_MESSAGE(said({}));
 }
 
 TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
@@ -110,10 +107,7 @@ TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
   } catch (const Error& error) {
     said = error.message();
   }
-  EXPECT_TRUE(
-      said.ends_with("network 'small':\n  'body.0.conv.weight' (2) is in the file as I8 (int8), but weights are floating-point "
-                     "numbers: save tensor.float(), or tensor.dequantize() if it is quantised; so are 2 more"))
-      << said;
+  EXPECT_MESSAGE(said);
 }
 
 TEST_F(Transfer, TakesTheTensorsInsideAName) {
@@ -131,7 +125,7 @@ TEST_F(Transfer, TakesTheTensorsInsideAName) {
     load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_);
     FAIL() << "the file was taken";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "tensor file '" + file_ + "': has no tensors inside 'em': their names begin with 'ema', 'net'");
+    EXPECT_MESSAGE(error.message());
   }
 }
 
@@ -141,9 +135,7 @@ TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
     load_weights({file_, {}, {}}, network_);
     FAIL() << "the file was taken";
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("', the weights of network 'large', does not fit network 'small':\n  'fc.bias'"),
-              std::string::npos)
-        << error.message();
+    EXPECT_MESSAGE(error.message());
   }
 }
 
@@ -155,7 +147,7 @@ TEST_F(Transfer, FindsTheWeightsInAFolder) {
     read_tensors(folder);
     FAIL() << "the folder was read";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "'" + folder + "' is a folder, and weights are a file; it holds '" + inside + "'");
+    EXPECT_MESSAGE(error.message());
   }
   std::filesystem::remove_all(folder);
 }
@@ -175,19 +167,18 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_EQ(said(""), begin + "empty" + end);
   EXPECT_EQ(said("\n<!DOCTYPE html><html>404"),
             begin + "a page of HTML or XML: a server may have answered with it in place of the file" + end);
-  EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
-  EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
-            begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
-  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, not of torch.save()" + end);
+  EXPECT_MESSAGE(said("not found"));
+  EXPECT_MESSAGE(said("version https://git-lfs.github.com/spec/v1\n"));
+  EXPECT_MESSAGE(said("\x80\x04\x95rest of it"));
   const std::string protocol_buffer = begin + "an ONNX file, or another protocol buffer" + end;
   EXPECT_EQ(said("\x08\x08\x12\x07pytorch\x1a"), protocol_buffer);
   EXPECT_EQ(said("\x08\x0e:\xcb\xef\x11\x12\x01g*\xe2\x0d"), protocol_buffer) << "of today";
-  EXPECT_EQ(said("\x0a\x07"
-                 "AlexNetqD\x7f"),
-            begin + "a protocol buffer, as Caffe and TensorFlow write them" + end);
-  EXPECT_EQ(said("\x93NUMPY\x01"), begin + "an array of NumPy: save_file() of safetensors.numpy writes named ones" + end);
-  EXPECT_NE(said(std::string("\x0a\x02\0\0\0\0\0\0{", 9)).find("its header would be 522 bytes long"), std::string::npos);
-  EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
+  EXPECT_MESSAGE(
+      said("\x0a\x07"
+           "AlexNetqD\x7f"));
+  EXPECT_MESSAGE(said("\x93NUMPY\x01"));
+  EXPECT_MESSAGE(said(std::string("\x0a\x02\0\0\0\0\0\0{", 9)));
+  EXPECT_MESSAGE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)));
 }
 
 TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
@@ -201,9 +192,9 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
     }
     return "it was read";
   };
-  EXPECT_NE(said(index).find("is the list of the parts of the weights: read each with load_file()"), std::string::npos);
+  EXPECT_MESSAGE(said(index));
   write_safetensors(part, {conv_, mean_});
-  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each with load_file()"), std::string::npos);
+  EXPECT_MESSAGE(said(part));
   std::vector<NamedTensor> others;
   for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
   write_safetensors(part, others);
@@ -268,11 +259,7 @@ TEST_F(Transfer, SaysThatWeightsAreOfAnotherNetworkAndNamesTenTensors) {
   } catch (const Error& error) {
     said = error.message();
   }
-  EXPECT_NE(
-      said.find("' does not fit network 'small': these are weights of another network\n  'queen.10' (1) belongs to no layer"),
-      std::string::npos)
-      << said;
-  EXPECT_TRUE(said.ends_with("  'body.0.conv.weight' (2) is missing\n  and 3 more")) << said;
+  EXPECT_MESSAGE(said);
 }
 
 TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
@@ -290,8 +277,8 @@ TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
   EXPECT_EQ(mistakes({conv, mean, weight, bias}), proposal);
   EXPECT_EQ(mistakes({conv, mean, weight, bias}, {"fc"}), proposal);
   EXPECT_EQ(load({conv, mean, weight, bias}, {}, {{"module.*", "*"}}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_NE(mistakes({conv, mean, weight}).find("'fc.bias' (1) is missing"), std::string::npos);
-  EXPECT_NE(mistakes({conv, mean, weight, bias, stranger}).find("'module.queen' (1) belongs to no layer"), std::string::npos);
+  EXPECT_MESSAGE(mistakes({conv, mean, weight}));
+  EXPECT_MESSAGE(mistakes({conv, mean, weight, bias, stranger}));
 }
 
 TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
@@ -305,9 +292,7 @@ TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, head, head_bias, other}), unknown + proposal);
   EXPECT_EQ(load({conv_, mean_, weight_, bias_, head, head_bias, other}, {}, {{"aux1.*", ""}, {"aux2.*", ""}}),
             (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_EQ(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}),
-            "  'fc.weight' is 2, but the network needs 3\n" + unknown + proposal +
-                "\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_MESSAGE(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}));
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, other, body}).find("rename"), std::string::npos) << "the block is known";
   EXPECT_EQ(mistakes({conv_, mean_, weight_, other}).find("rename"), std::string::npos) << "something is missing";
 }

@@ -95,9 +95,11 @@ class Comparison : public testing::EmptyTestEventListener {
   }
 
  private:
+  // "Suite.Name", or "Suite.Name/parameter".
   static std::string name() {
     const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    return fmt::format("{}.{}", test->test_suite_name(), test->name());
+    const std::string_view suite = test->test_suite_name();
+    return fmt::format("{}.{}", suite.substr(suite.find('/') + 1), test->name());  // without the name of the instantiation
   }
 
   std::map<fs::path, std::vector<std::string>> found_;

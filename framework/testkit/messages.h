@@ -7,9 +7,10 @@
 //   [Crop.RefusesNegativeSizes]
 //   - 'size' must be at least 1, found -1
 //
-// A test without parameters may compare several messages; they are listed in this order. The test fails if one differs or is
-// missing, or if the file lists more. MILLRACE_UPDATE_MESSAGES=1 makes tests that pass otherwise write their messages instead;
-// review the difference before you commit it.
+// A test may compare several messages; they are listed in this order. A parameter of a test is part of the name, as in
+// [Crop.RefusesNegativeSizes/width]. The test fails if a message differs or is missing, or if the file lists more.
+// MILLRACE_UPDATE_MESSAGES=1 makes tests that pass otherwise write their messages instead; review the difference before you
+// commit it.
 //
 // Temporary folders are replaced by TMP, the folder of the sources by SOURCE and that of the build by BUILD. The caller replaces
 // anything else that varies.
@@ -29,7 +30,7 @@ namespace millrace::testkit {
 
 using Replacements = std::initializer_list<std::pair<std::string_view, std::string_view>>;  // text that varies, its name
 
-// Not thread-safe. REQUIRES: called by a test without parameters, as those share a name.
+// Not thread-safe.
 void expect_message(const char* file, int line, std::string_view message, Replacements replacements = {});
 
 // The message as it stands in the file.
