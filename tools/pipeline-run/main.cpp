@@ -29,6 +29,7 @@
 #include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_answers.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
@@ -37,7 +38,6 @@
 #include "millrace/util/text.h"
 #include "overfit.h"
 #include "predict.h"
-#include "predict_lines.h"
 #include "prediction_folder.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
@@ -420,7 +420,7 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.quiet}, std::cin, registry);
   return 0;
 }
 
