@@ -49,6 +49,7 @@
 #include "screen_watch.h"
 #include "signal_watch.h"
 #include "trace_file.h"
+#include "watch_folder.h"
 #include "weights/best_weights.h"
 
 namespace millrace {
@@ -424,6 +425,16 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   return 0;
 }
 
+// A signal ends it behind the current answer.
+int watch(const CommandLine& line, const Registry& registry) {
+  ignore_signals_of_files();
+  Activity activity;
+  const SignalWatch signals(activity, leave);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.quiet}, line.watch, line.out}, signals.signal(),
+               activity, registry);
+  return 128 + signals.signal();
+}
+
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
 int run_ranks(CommandLine& line, const RankPlace& launched, const Registry& registry, const std::shared_ptr<Trial>& trial,
               Pipeline& pipeline) {
@@ -477,6 +488,7 @@ int run(CommandLine& line) {
     choose_weights_of_run(line);
     load_plugins(registry);
     if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
+    if (!line.watch.empty()) return watch(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);
