@@ -89,7 +89,7 @@ class FolderWatch {
     if (::stat(folder_.c_str(), &now) != 0 || !S_ISDIR(now.st_mode)) {
       if (!std::exchange(is_gone_, true)) print_to_stderr("warning: '{}' is gone: waiting for it\n", folder_);
       unwatch(folder_);
-      next_listing_ = Clock::now() + kRest;
+      next_listing_ = Clock::now() + kRest / 3;
       return;
     }
     if (std::exchange(is_gone_, false)) print_to_stderr("'{}' is back\n", folder_);
