@@ -29,6 +29,7 @@
 #include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_answers.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
@@ -37,7 +38,6 @@
 #include "millrace/util/text.h"
 #include "overfit.h"
 #include "predict.h"
-#include "predict_lines.h"
 #include "prediction_folder.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
@@ -49,6 +49,7 @@
 #include "screen_watch.h"
 #include "signal_watch.h"
 #include "trace_file.h"
+#include "watch_folder.h"
 #include "weights/best_weights.h"
 
 namespace millrace {
@@ -420,8 +421,18 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.quiet}, std::cin, registry);
   return 0;
+}
+
+// A signal ends it behind the current answer.
+int watch(const CommandLine& line, const Registry& registry) {
+  ignore_signals_of_files();
+  Activity activity;
+  const SignalWatch signals(activity, leave);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.quiet}, line.watch, line.out}, signals.signal(),
+               activity, registry);
+  return 128 + signals.signal();
 }
 
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
@@ -477,6 +488,7 @@ int run(CommandLine& line) {
     choose_weights_of_run(line);
     load_plugins(registry);
     if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
+    if (!line.watch.empty()) return watch(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);
