@@ -1,5 +1,6 @@
 #include "operation.h"
 
+#include "millrace/backend/int8.h"
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -39,7 +40,9 @@ std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const
     case Node::Kind::concat:
     case Node::Kind::split: return make_joining(compile_context, node);
     case Node::Kind::softmax:  // computed by the portable kernels of its layer
-    case Node::Kind::portable: return make_portable(compile_context, node);
+    case Node::Kind::portable:
+      return compile_context.layer(node.layer).op == kQuantise ? make_quantise(compile_context, node)
+                                                               : make_portable(compile_context, node);
   }
   return nullptr;
 }

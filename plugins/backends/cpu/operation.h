@@ -122,6 +122,7 @@ std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, c
 std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_quantise(CompileContext& compile_context, const Node& node);
 
 inline PoolWindow pool_window(const PoolAttributes& pool) {
   return {pool.kernel.height, pool.kernel.width, pool.stride.height, pool.stride.width,
