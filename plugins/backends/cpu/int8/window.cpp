@@ -1,9 +1,12 @@
 // Convolutions and linear layers in int8 through oneDNN: sums of products of bytes, exact in 32 bits, then one multiplication, a
 // ReLU and rounding in the same primitive.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <omp.h>
 
 #include <cmath>
-#include <cstring>
+#include <limits>
+#include <set>
 
 #include "int8/int8_plan.h"
 #include "memory_region.h"
@@ -65,6 +68,170 @@ dnnl::primitive_desc_base choose(const dnnl::engine& engine, const Int8Sum& sum,
   return first(cpu::describe<dnnl::convolution_forward>(engine, how, inference, dnnl::algorithm::convolution_direct, sum.source,
                                                         sum.weights, bias, sum.destination, sum.strides, sum.dilates, sum.before,
                                                         sum.after));
+}
+
+dnnl::primitive_desc_base choose(const dnnl::engine& engine, const Int8Sum& sum) {
+  return choose(engine, sum, [](const dnnl::primitive_desc_base&) { return true; });
+}
+
+Desc by_channel(std::size_t channels) {
+  return {{static_cast<memory::dim>(channels)}, memory::data_type::f32, memory::format_tag::a};
+}
+
+memory in_layout(const dnnl::engine& engine, const Desc& plain, void* values, const Desc& layout, void* to) {
+  memory from(plain, engine, values), made(layout, engine, to);
+  dnnl::stream stream(engine);
+  dnnl::reorder(from, made).execute(stream, from, made);
+  stream.wait();
+  return made;
+}
+
+// A trial of an implementation with operands in float32 that are whole numbers: it computes their sums, and the same sums rounded
+// to its own type, which must agree.
+class Int8Trial {
+ public:
+  Int8Trial(const dnnl::engine& engine, const Int8Sum& sum, const dnnl::primitive_desc_base& desc, memory::format_tag plain)
+      : engine_(engine), sum_(sum), desc_(desc), plain_(plain) {
+    exact_sum_ = sum;
+    exact_sum_.relu = false;
+    exact_sum_.destination = in_float32(sum.destination);
+    exact_ = choose(engine, exact_sum_);
+    trial_ = trial_of({.layer = sum.strides.empty() ? WindowSum::Layer::linear : WindowSum::Layer::convolution,
+                       .forward_kind = dnnl::prop_kind::forward_inference,
+                       .strides = sum.strides,
+                       .dilates = sum.dilates,
+                       .before = sum.before,
+                       .after = sum.after,
+                       .source = in_float32(sum.source),
+                       .weights = Desc(dims_of(sum.weights), memory::data_type::f32, plain),
+                       .destination = exact_sum_.destination});
+    for (const std::size_t bytes : {sum.source.get_size(), weights_bytes(desc), weights_bytes(exact_), sum.destination.get_size(),
+                                    scratch_bytes(desc), scratch_bytes(exact_)}) {
+      offsets_.push_back(trial_.scratch);
+      trial_.scratch = aligned(trial_.scratch + bytes + 1);
+    }
+  }
+
+  const Trial& trial() const { return trial_; }
+
+  void run(const TrialMemory& at) const {
+    auto* const scratch = static_cast<std::byte*>(at.scratch);
+    const auto part = [&](std::size_t index) { return static_cast<void*>(scratch + offsets_[index]); };
+    const auto *const x = static_cast<const float*>(at.x), *const w = static_cast<const float*>(at.w);
+    auto* const y = static_cast<float*>(at.y);
+    const std::size_t inputs = elements(sum_.source), results = elements(sum_.destination),
+                      channels = static_cast<std::size_t>(dims_of(sum_.destination)[1]);
+    std::vector<std::int8_t> weights(w, w + elements(Desc(dims_of(sum_.weights), memory::data_type::f32, plain_)));
+    const Desc plain(dims_of(sum_.weights), memory::data_type::s8, plain_);
+    const memory own = in_layout(engine_, plain, weights.data(), desc_.query_md(dnnl::query::weights_md), part(1));
+    const memory of_exact = in_layout(engine_, plain, weights.data(), exact_.query_md(dnnl::query::weights_md), part(2));
+    std::vector<float> factors(channels, 1), bias(channels, 0);
+    const auto execute = [&](const dnnl::primitive_desc_base& desc, const memory& filters, const Desc& to, void* result,
+                             void* work) {
+      dnnl::stream stream(engine_);
+      make_primitive(desc).execute(stream, {{DNNL_ARG_SRC, memory(sum_.source, engine_, part(0))},
+                                            {DNNL_ARG_WEIGHTS, filters},
+                                            {DNNL_ARG_BIAS, memory(by_channel(channels), engine_, bias.data())},
+                                            {kFactors, memory(by_channel(channels), engine_, factors.data())},
+                                            {DNNL_ARG_DST, memory(to, engine_, result)},
+                                            {DNNL_ARG_SCRATCHPAD, memory(desc.scratchpad_desc(), engine_, work)}});
+      stream.wait();
+    };
+    // Unsigned bytes: the inputs plus a constant, and then that constant alone is taken off.
+    constexpr int kRaised = 16;
+    auto* const bytes = static_cast<std::uint8_t*>(part(0));
+    const bool raised = type_of(sum_.source) == memory::data_type::u8;
+    std::vector<float> constant(raised ? results : 0);
+    if (raised) {
+      std::fill(bytes, bytes + inputs, kRaised);
+      execute(exact_, of_exact, exact_sum_.destination, constant.data(), part(5));
+    }
+    for (std::size_t i = 0; i < inputs; ++i)
+      bytes[i] = static_cast<std::uint8_t>(static_cast<int>(x[i]) + (raised ? kRaised : 0));
+    execute(exact_, of_exact, exact_sum_.destination, y, part(5));
+    // The same, with a bias, rounded.
+    float largest = 1;
+    for (std::size_t i = 0; i < results; ++i) largest = std::max(largest, std::abs(y[i]));
+    const float factor = 100 / largest, added = 3;
+    std::fill(factors.begin(), factors.end(), factor);
+    std::fill(bias.begin(), bias.end(), kBiasIsScaled ? added : added * factor);
+    execute(desc_, own, sum_.destination, part(3), part(4));
+    bool is_right = true;
+    for (std::size_t i = 0; i < results; ++i) {
+      float wanted = factor * (y[i] + added);
+      if (sum_.relu) wanted = std::max(wanted, 0.0F);
+      const auto type = type_of(sum_.destination);
+      const float got = type == memory::data_type::u8   ? static_cast<const std::uint8_t*>(part(3))[i]
+                        : type == memory::data_type::s8 ? static_cast<const std::int8_t*>(part(3))[i]
+                                                        : static_cast<const float*>(part(3))[i];
+      if (type == memory::data_type::u8) wanted = std::max(wanted, 0.0F);
+      is_right = is_right && std::abs(got - wanted) <= (type == memory::data_type::f32 ? 1e-3F : 0.502F);
+    }
+    for (std::size_t i = 0; raised && i < results; ++i) y[i] -= constant[i];
+    if (!is_right) y[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+ private:
+  static Desc in_float32(const Desc& desc) {
+    const memory::dims dims = dims_of(desc);
+    return {dims, memory::data_type::f32, dims.size() == 4 ? memory::format_tag::nhwc : memory::format_tag::nc};
+  }
+  static std::size_t elements(const Desc& desc) {
+    std::size_t count = 1;
+    for (const memory::dim extent : dims_of(desc)) count *= static_cast<std::size_t>(extent);
+    return count;
+  }
+  static std::size_t weights_bytes(const dnnl::primitive_desc_base& desc) {
+    return desc.query_md(dnnl::query::weights_md).get_size();
+  }
+  static std::size_t scratch_bytes(const dnnl::primitive_desc_base& desc) { return desc.scratchpad_desc().get_size(); }
+
+  const dnnl::engine engine_;
+  const Int8Sum sum_;
+  Int8Sum exact_sum_;
+  const dnnl::primitive_desc_base desc_;
+  dnnl::primitive_desc_base exact_;
+  const memory::format_tag plain_;
+  Trial trial_;
+  std::vector<std::size_t> offsets_;  // of input, weights twice, result, and scratch memory twice
+};
+
+// The first implementation that computes rightly. Throws dnnl::error if there is none.
+dnnl::primitive_desc_base first_right(const dnnl::engine& engine, const PrimitiveChecks& checks, const Int8Sum& sum,
+                                      memory::format_tag plain) {
+  std::set<std::string> wrong;
+  for (;;) {
+    const auto chosen =
+        choose(engine, sum, [&](const dnnl::primitive_desc_base& desc) { return !wrong.contains(desc.impl_info_str()); });
+    const std::string implementation = chosen.impl_info_str();
+    Int8Sum fewer = sum;
+    dnnl::primitive_desc_base same = chosen;
+    const memory::dim samples = std::max(2, omp_get_max_threads());
+    if (samples < dims_of(sum.source)[0]) {
+      for (Desc* map : {&fewer.source, &fewer.destination}) {
+        memory::dims dims = dims_of(*map);
+        dims[0] = samples;
+        *map = Desc(dims, type_of(*map), dims.size() == 4 ? memory::format_tag::nhwc : memory::format_tag::nc);
+      }
+      try {
+        same =
+            choose(engine, fewer, [&](const dnnl::primitive_desc_base& desc) { return implementation == desc.impl_info_str(); });
+      } catch (const dnnl::error&) {  // another implementation handles so few samples
+        fewer = sum;
+      }
+    }
+    const Int8Trial trial(engine, fewer, same, plain);
+    const auto type = [](const Desc& desc) {
+      return type_of(desc) == memory::data_type::u8 ? "u8" : type_of(desc) == memory::data_type::s8 ? "s8" : "f32";
+    };
+    const std::string name =
+        fmt::format("int8 sum of {} by {}, stride {}, dilation {}, padding {} and {}, {} to {}{}, by {}",
+                    fmt::join(dims_of(fewer.source), "x"), fmt::join(dims_of(fewer.weights), "x"), fmt::join(fewer.strides, "x"),
+                    fmt::join(fewer.dilates, "x"), fmt::join(fewer.before, "x"), fmt::join(fewer.after, "x"), type(fewer.source),
+                    type(fewer.destination), fewer.relu ? " with ReLU" : "", implementation);
+    if (checks.is_right(name, trial.trial(), [&](const TrialMemory& at) { trial.run(at); })) return chosen;
+    wrong.insert(implementation);
+  }
 }
 
 class Int8Window final : public Operation {
@@ -150,7 +317,7 @@ class Int8Window final : public Operation {
       canonical_ = memory::format_tag::oi;
     }
     sum_.weights = {weights, memory::data_type::s8, memory::format_tag::any};
-    desc_ = choose(compile_context_.engine, sum_, [](const dnnl::primitive_desc_base&) { return true; });
+    desc_ = first_right(compile_context_.engine, compile_context_.checks, sum_, canonical_);
     const auto channels = static_cast<std::size_t>(output_shape()[0]);
     values_.resize(static_cast<std::size_t>(shape.elements()));
     bias_values_.resize(channels);
@@ -172,13 +339,10 @@ class Int8Window final : public Operation {
     const dnnl::engine& engine = compile_context_.engine;
     const Desc layout = desc_.query_md(dnnl::query::weights_md);
     if (weights_memory_.bytes() < layout.get_size()) weights_memory_ = MemoryRegion(layout.get_size());
-    weights_ = memory(layout, engine, weights_memory_.as<void>());
-    memory plain(Desc(dims_of(sum_.weights), memory::data_type::s8, canonical_), engine, values_.data());
-    dnnl::reorder(plain, weights_).execute(compile_context_.stream, plain, weights_);
-    compile_context_.stream.wait();
-    const Desc by_channel({static_cast<memory::dim>(channels)}, memory::data_type::f32, memory::format_tag::a);
-    bias_ = memory(by_channel, engine, bias_values_.data());
-    factors_ = memory(by_channel, engine, factor_values_.data());
+    weights_ = in_layout(engine, Desc(dims_of(sum_.weights), memory::data_type::s8, canonical_), values_.data(), layout,
+                         weights_memory_.as<void>());
+    bias_ = memory(by_channel(channels), engine, bias_values_.data());
+    factors_ = memory(by_channel(channels), engine, factor_values_.data());
     version_ = compile_context_.parameters.version();
   }
 
