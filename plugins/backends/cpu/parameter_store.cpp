@@ -245,6 +245,7 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
   plan_.states.check_size(state, index, values);
+  ++version_;
   float* destination = state_of(state, index);
   if (layouts_.has(index) && plan_.states.kind_of(state, index) == StateShape::element) {
     layouts_.from_canonical(index, values.data(), destination, engine);

@@ -68,6 +68,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
+  std::uint64_t version() const { return version_; }  // counts write(); at least 1
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
@@ -83,6 +84,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void refresh_all_bf16();
 
   WeightLayouts layouts_{network_};
+  std::uint64_t version_ = 1;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements
   MemoryRegion bf16_values_;
