@@ -2,13 +2,15 @@
 """Predictions of libmillrace_predict against onnxruntime: one image a call, in turns in one process, on the CPU.
 
 usage: predict_pair.py BUILD_FOLDER WORK_FOLDER [--networks resnet18,...] [--precision fp32,bf16] [--cores 1,2] [--rounds 20]
+                       [--clock wall|processor]
 
 Each network is trained for two steps and exported with `pipeline-export --unproven`, unless WORK_FOLDER has it. Ours begins with
 8-bit pixels (cut out, normalise, compute, softmax); onnxruntime begins with the normalised tensor, in float32 also where ours
 computes in bf16, with as many threads. A round is five predictions of ours, then five of theirs. A process for each row is bound
 to its cores. Columns: the median and the least of all predictions in milliseconds, the median of the rounds' ratios (the least of
 ours by the least of theirs), the ratio of the leasts, the largest difference of scores; then, from a new process, the time to open
-and the first prediction. Needs numpy, Pillow and onnxruntime.
+and the first prediction. `--clock processor` counts the processor time of all threads instead, which other programs disturb
+less; with two cores it includes waiting. Needs numpy, Pillow and onnxruntime.
 """
 import argparse
 import ctypes
@@ -25,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parents[2]
 NETWORKS = "quickstart,squeezenet1_1,shufflenet_v2_x1_0,mobilenet_v2,efficientnet_b0,resnet18,resnet50,densenet121,convnext_tiny,vgg16"
 RUNS = 5  # of each in a round
 PRECISIONS = {"fp32": 1, "bf16": 2}
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 
 
 class Options(ctypes.Structure):
@@ -51,7 +54,7 @@ class Ours:
     """A model opened through the C interface."""
 
     def __init__(self, build, weights, precision, threads):
-        self.library = ctypes.CDLL(str(next(pathlib.Path(build).rglob("libmillrace_predict.so"))))
+        self.library = ctypes.CDLL(f"{build}/lib/libmillrace_predict.so")
         self.error, self.model = Error(), ctypes.c_void_p()
         options = Options(ctypes.sizeof(Options), threads, 1, PRECISIONS[precision])
         self.check(self.library.millrace_open(os.fsencode(weights), ctypes.byref(options), ctypes.byref(self.model),
@@ -86,10 +89,10 @@ def make(build, work, network):
             sys.exit(done.stderr)
 
 
-def milliseconds(call):
-    began = time.perf_counter()
+def milliseconds(call, clock=time.perf_counter):
+    began = clock()
     call()
-    return 1000 * (time.perf_counter() - began)
+    return 1000 * (clock() - began)
 
 
 def picture(recipe):
@@ -104,7 +107,7 @@ def picture(recipe):
     return image, np.ascontiguousarray(tensor.transpose(2, 0, 1)[None]).astype(np.float32)
 
 
-def measure(build, work, network, precision, cores, rounds):
+def measure(build, work, network, precision, cores, rounds, clock):
     """In a process of its own. Prints a line of JSON."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     weights = work / "runs" / network / "latest"
@@ -130,7 +133,7 @@ def measure(build, work, network, precision, cores, rounds):
     found["ours"], found["theirs"] = [], []
     for _ in range(rounds):
         for name, call in (("ours", opened.run), ("theirs", lambda: session.run(None, feed))):
-            found[name].append([milliseconds(call) for _ in range(RUNS)])
+            found[name].append([milliseconds(call, CLOCKS[clock]) for _ in range(RUNS)])
     print(json.dumps(found))
 
 
@@ -142,11 +145,13 @@ def main():
     parser.add_argument("--precision", default="fp32,bf16")
     parser.add_argument("--cores", default="1,2")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.work = options.work.resolve()
     if options.one:
-        return measure(options.build, options.work, options.one[0], options.one[1], int(options.one[2]), options.rounds)
+        return measure(options.build, options.work, options.one[0], options.one[1], int(options.one[2]), options.rounds,
+                       options.clock)
     options.work.mkdir(parents=True, exist_ok=True)
     print("| network | cores | precision | Millrace, ms | onnxruntime, ms | ratio | of leasts | difference | open, ms | first, ms |")
     print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
@@ -155,7 +160,8 @@ def main():
             make(options.build, options.work, network)
         for cores in options.cores.split(","):
             for precision in options.precision.split(","):
-                command = [sys.executable, __file__, options.build, options.work, "--one", network, precision, cores, "--rounds"]
+                command = [sys.executable, __file__, options.build, options.work, "--one", network, precision, cores, "--clock",
+                           options.clock, "--rounds"]
                 subprocess.run([*command, "0"], capture_output=True)  # so that every kernel has been checked
                 done = subprocess.run([*command, str(options.rounds)], capture_output=True, text=True)
                 if done.returncode != 0:
