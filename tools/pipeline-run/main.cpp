@@ -28,6 +28,7 @@
 #include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_answers.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
@@ -36,8 +37,9 @@
 #include "millrace/util/text.h"
 #include "overfit.h"
 #include "predict.h"
-#include "predict_lines.h"
+#include "predict/int8.h"
 #include "prediction_folder.h"
+#include "prepare/devices.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/doctor/doctor.h"
@@ -48,7 +50,12 @@
 #include "screen_watch.h"
 #include "signal_watch.h"
 #include "trace_file.h"
+#include "util/scratch_folder.h"
+#include "watch_folder.h"
 #include "weights/best_weights.h"
+#include "weights/fetched_weights.h"
+#include "weights/tensor_file.h"
+#include "weights/weights.h"
 
 namespace millrace {
 
@@ -348,6 +355,27 @@ void require_like_training(CommandLine& line, const std::vector<std::string>& fi
   }
 }
 
+// If its weights have scales for int8, and no other precision is asked for: replaces the network and the weights, in `folder`.
+void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, const std::filesystem::path& folder) {
+  const auto sets_precision = [](const std::string& each) { return each.starts_with("run.precision="); };
+  if (std::ranges::any_of(line.overrides, sets_precision)) return;
+  const std::string file = local_weights({pipeline.network_params.weights.file, ""}, registry, [](const std::string&) {});
+  Model model;
+  model.metadata = read_tensors_metadata(file);
+  const std::optional<Int8Table> table = int8_table_from(model.metadata, file);
+  const std::string& devices = line.options.devices.empty() ? pipeline.run.devices : line.options.devices;
+  if (!table || find_devices(devices, registry).backend->name() != kHostBackend) return;
+  WeightsSource source{.file = file, .fresh = {}, .rename = {}};
+  source.is_measured = true;
+  model.weights = load_weights(source, *pipeline.network);
+  model.network = pipeline.network;
+  model = in_int8(std::move(model), *table);
+  line.options.weights = (folder / "int8.safetensors").string();
+  save_weights_file(line.options.weights, *model.network, model.weights, model.metadata);
+  pipeline.network = model.network;
+  pipeline.run.precision = "fp32";
+}
+
 // Returns the exit code. `made`: files that describe the run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
@@ -360,10 +388,12 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
+  const ScratchFolder scratch("int8");
   for (const std::string& file : files) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
+    use_int8(pipeline, line, registry, scratch.path());
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
       // Errors of stages that write are reported before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();
@@ -419,8 +449,18 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.quiet}, std::cin, registry);
   return 0;
+}
+
+// A signal ends it behind the current answer.
+int watch(const CommandLine& line, const Registry& registry) {
+  ignore_signals_of_files();
+  Activity activity;
+  const SignalWatch signals(activity, leave);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.quiet}, line.watch, line.out}, signals.signal(),
+               activity, registry);
+  return 128 + signals.signal();
 }
 
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
@@ -476,6 +516,7 @@ int run(CommandLine& line) {
     choose_weights_of_run(line);
     load_plugins(registry);
     if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
+    if (!line.watch.empty()) return watch(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);
