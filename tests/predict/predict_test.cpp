@@ -24,10 +24,9 @@ using predict::Model;
 // An epoch of quickstart.toml.
 struct Trained {
   Trained() {
-    const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu",
-                                         "--set", "data.path=" + shapes(), "--set", "run.folder=" + folder.path().string(),
-                                         "--set", "run.epochs=1", "--set", "run.precision=fp32"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(
+        {tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu", "--set", "data.path=" + shapes(),
+         "--set", "run.folder=" + folder.path().string(), "--set", "run.epochs=1", "--set", "run.precision=fp32"}));
     weights = find_file(folder.path(), "weights.safetensors").string();
     run = fs::path(weights).parent_path().string();
     for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
@@ -49,9 +48,8 @@ predict::Image encoded(const std::string& bytes) { return predict::encoded(bytes
 // The rows of --predict, without the first.
 std::vector<std::vector<std::string>> predicted(const std::string& data, const std::string& weights, const std::string& out,
                                                 const std::vector<std::string>& set = {}) {
-  const Outcome outcome = run_command(
-      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(
+      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set)));
   std::istringstream table(read_file(out + "/predictions.csv"));
   std::vector<std::vector<std::string>> rows;
   for (std::string line, cell; std::getline(table, line);) {
@@ -208,8 +206,7 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
       "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"}));
   const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
   predicted(folder / "photos", weights, folder / "out");
   const Model model(weights);
@@ -250,8 +247,7 @@ layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { o
         folder);
   }
   std::ofstream(folder + "/" + loss + ".toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"}));
   return find_file(folder + "/runs-" + loss, "weights.safetensors").string();
 }
 
@@ -291,8 +287,7 @@ TEST(PredictLines, AnswersEachPathWithALine) {
         {"/bin/sh", "-c",
          fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
-  const Outcome outcome = serve("--weights '" + trained().run + "'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(serve("--weights '" + trained().run + "'"));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -320,10 +315,9 @@ TEST(PredictLines, AnswersPathsThatAreNotFiles) {
                                   << folder / "pipe"
                                   << "\n"
                                   << good << "\n";
-  const Outcome outcome = run_command({"/bin/sh", "-c",
-                                       fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
-                                                   tool("pipeline-run"), trained().run, folder / "paths")});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({"/bin/sh", "-c",
+                                                 fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
+                                                             tool("pipeline-run"), trained().run, folder / "paths")}));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -338,8 +332,8 @@ TEST(PredictLines, EndsAtOnceOnASignal) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opened for both directions, it never ends
   const std::string command = fmt::format("'{}' --predict - --quiet --weights '{}'", tool("pipeline-run"), trained().run);
-  const Outcome outcome = run_command(
-      {"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
+  const Outcome outcome =
+      run_command({"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
   EXPECT_EQ(outcome.code, 128 + 15) << outcome.err;
   EXPECT_NE(outcome.err.find("nothing to save"), std::string::npos) << outcome.err;
   for (const char* option : {"--trace t.json", "--devices 'cpu*2'"})
