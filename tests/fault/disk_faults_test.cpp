@@ -75,8 +75,7 @@ class DiskFaultsTest : public testing::Test {
 
 // MILLRACE_FAULTS=all: each call with each error. Otherwise two calls for each error, spread over all.
 TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
-  const Outcome whole = run("checkpoints", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")});
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("checkpoints", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")}));
   const std::string weights = weights_in("runs");
   ASSERT_FALSE(weights.empty());
   const std::vector<LoggedCall> calls = read_log(folder_ / "log");
@@ -105,8 +104,7 @@ TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
 }
 
 TEST_F(DiskFaultsTest, WeightsThatTheFolderDoesNotTakeAreRescued) {
-  const Outcome whole = run("runs", {});
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("runs", {}));
   const std::string weights = weights_in("runs");
   const std::vector<std::string> full = {"FAULT_FILES_NAME=weights.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"};
   const Outcome lost = run("runs", full);

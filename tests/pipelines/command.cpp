@@ -86,6 +86,12 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
   return outcome;
 }
 
+Outcome succeeded(Outcome outcome, std::source_location place) {
+  if (outcome.code != 0)
+    ADD_FAILURE_AT(place.file_name(), static_cast<int>(place.line())) << "exit code " << outcome.code << '\n' << outcome.err;
+  return outcome;
+}
+
 bool lacks_bf16(const Outcome& outcome) {
   return outcome.code == 2 && outcome.err.find("precision = \"bf16\" needs AVX-512") != std::string::npos;
 }

@@ -27,9 +27,8 @@ predict::Image encoded(const std::string& bytes) { return predict::encoded(bytes
 // The rows of --predict, without the first.
 std::vector<std::vector<std::string>> predicted(const std::string& data, const std::string& weights, const std::string& out,
                                                 const std::vector<std::string>& set = {}) {
-  const Outcome outcome = run_command(
-      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(
+      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set)));
   std::istringstream table(read_file(out + "/predictions.csv"));
   std::vector<std::vector<std::string>> rows;
   for (std::string line, cell; std::getline(table, line);) {
@@ -186,8 +185,7 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
       "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"}));
   const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
   predicted(folder / "photos", weights, folder / "out");
   const Model model(weights);
@@ -228,8 +226,7 @@ layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { o
         folder);
   }
   std::ofstream(folder + "/" + loss + ".toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"}));
   return find_file(folder + "/runs-" + loss, "weights.safetensors").string();
 }
 
@@ -269,8 +266,7 @@ TEST(PredictLines, AnswersEachPathWithALine) {
         {"/bin/sh", "-c",
          fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
-  const Outcome outcome = serve("--weights '" + trained().run + "'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(serve("--weights '" + trained().run + "'"));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -298,10 +294,9 @@ TEST(PredictLines, AnswersPathsThatAreNotFiles) {
                                   << folder / "pipe"
                                   << "\n"
                                   << good << "\n";
-  const Outcome outcome = run_command({"/bin/sh", "-c",
-                                       fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
-                                                   tool("pipeline-run"), trained().run, folder / "paths")});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({"/bin/sh", "-c",
+                                                 fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
+                                                             tool("pipeline-run"), trained().run, folder / "paths")}));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));

@@ -63,8 +63,7 @@ class S3Checkpoints : public testing::Test {
 };
 
 TEST_F(S3Checkpoints, AKilledRunGoesOnElsewhereAndEndsAsIfItHadNotBeen) {
-  const Outcome whole = run("whole", "");
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("whole", ""));
 
   // The second `latest` is never written: the run waits for an answer until it is killed, once the checkpoint before it is
   // whole.
@@ -81,8 +80,7 @@ TEST_F(S3Checkpoints, AKilledRunGoesOnElsewhereAndEndsAsIfItHadNotBeen) {
   ASSERT_EQ(pointers.size(), 1U);
   EXPECT_EQ(read_file(pointers.front()), "step-000000005\n");
 
-  const Outcome resumed = run("resumed", "s3://bucket/all/runs");
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("resumed", "s3://bucket/all/runs"));
   EXPECT_EQ(resumed.err.find("cannot be used"), std::string::npos) << resumed.err;
   ASSERT_EQ(events(resumed, "resume").size(), 1U) << resumed.err;
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
