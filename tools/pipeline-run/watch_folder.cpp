@@ -113,10 +113,10 @@ class FolderWatch {
       const std::string path = entry->path().string(), name = entry->path().filename().string();
       std::error_code gone;
       if (name.starts_with('.')) continue;
-      if (usual_images().match(name)) {
-        consider(path, arrival);
-      } else if (fs::is_directory(entry->symlink_status(gone))) {
+      if (fs::is_directory(entry->symlink_status(gone))) {
         list(path, arrival);
+      } else if (usual_images().match(name)) {
+        consider(path, arrival);
       }
       take_events();
     }
