@@ -135,7 +135,8 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
 }
 
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
-                            const std::function<void(std::string)>& doing, const std::function<void(std::string)>& announce) {
+                            const std::function<void(std::string)>& doing,
+                            const std::function<void(const std::string&)>& announce) {
   InitialWeights weights;
   weights.from = std::move(from);
   WeightsSource& source = weights.from;
@@ -147,8 +148,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   source.file = local_weights({source.file, source.sha256}, registry, doing, announce);
   doing(fmt::format("reading the weights '{}'", source.file));
   try {
-    weights.metadata = read_tensors_metadata(source.file);
-    weights.values = load_weights(source, network, weights.new_layer);
+    weights.values = load_weights(source, network, weights.new_layer, weights.metadata);
     if (!weights.new_layer.empty()) source.fresh = {weights.new_layer};
   } catch (Error& error) {
     if (source.url.empty()) throw;

@@ -100,13 +100,21 @@ TEST_F(WeightsByUrl, AreFetchedByOneOfSeveralProcesses) {
 TEST_F(WeightsByUrl, AreTakenByTheWordOfANetworksFile) {
   const fs::path network = folder_.path() / "named.toml";
   put(network, read_file(pipeline("networks/quickstart.toml")) + "\n[published.lab]\nurl = \"" + *server_ / named_ + "\"\n");
-  const std::vector<std::string> words = {"--check", "--set", "network.use=" + network.string(), "--set", "network.weights=lab"};
-  const Outcome first = succeeded(run(words));
+  const auto check_with = [&](const std::vector<std::string>& more) {
+    return run_command(millrace::test::with({tool("pipeline-run"), pipeline("quickstart.toml"), "--check"},
+                                            {"data.path=" + shapes(), "network.use=" + network.string()}, more));
+  };
+  const Outcome first = succeeded(check_with({"--weights", "lab", "--json"}));
   EXPECT_SAYS(first.err, "fetching the weights '" + *server_ / named_ + "', ");
   EXPECT_SAYS(first.err, " MiB, once, into '" + (folder_.path() / "cache/weights").string());
+  EXPECT_EQ(first.err.find("warning: fetching"), std::string::npos) << first.err;
+  EXPECT_EQ(first.out.find("fetching"), std::string::npos) << first.out;
   EXPECT_EQ(cached(), 1);
+  const Outcome wrong = check_with({"--weights", "lba"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_SAYS(wrong.err, "the network's file has the published weights \"lab\"");
   server_.reset();
-  const Outcome second = succeeded(run(words));
+  const Outcome second = succeeded(check_with({"--set", "network.weights=lab"}));
   EXPECT_EQ(second.err.find("fetching"), std::string::npos) << second.err;
 }
 
