@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |output| of the batch)
 // In int8, where a sum near the middle of two grid points is rounded to either: a larger bound for each value, and one for the
 // root mean square of all differences, in standard deviations of the output.
-constexpr double kInt8Bound = 0.1, kInt8Spread = 0.01;
+constexpr double kInt8Bound = 0.1, kInt8Spread = 0.002;
 constexpr int kNoRuntime = 3;  // verify.py's exit code
 constexpr const char* kFacts = "proof.json";
 
