@@ -12,6 +12,7 @@
 #include "checkpoint/checkpoint_fixture.h"
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace::checkpoint_test {
 namespace {
@@ -151,7 +152,7 @@ TEST_F(CheckpointTest, APointerThatCannotBeReadIsAnError) {
   write_checkpoint(folder_.path(), checkpoint_at(2));
   fs::remove(folder_.path() / "latest");
   fs::create_directory(folder_.path() / "latest");
-  EXPECT_EQ(testkit::error_of([&] { newest(); }).message(), "'latest' cannot be read: Is a directory");
+  EXPECT_MESSAGE(testkit::error_of([&] { newest(); }).message());
 }
 
 TEST_F(CheckpointTest, AFolderThatCannotBeReadIsAnErrorAndOneThatIsNotThereIsEmpty) {
@@ -252,7 +253,7 @@ TEST_F(CheckpointTest, TakesThePlaceOfOneOfTheSameStep) {
 TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
   std::string text = to_json({});
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
-  EXPECT_STREQ(testkit::error_of([&] { read_saved_state(text); }).what(), "it has format 2, but this program reads 1");
+  EXPECT_MESSAGE(testkit::error_of([&] { read_saved_state(text); }).what());
 }
 
 TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {

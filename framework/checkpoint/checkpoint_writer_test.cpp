@@ -10,6 +10,7 @@
 
 #include "checkpoint/checkpoint_fixture.h"
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace::checkpoint_test {
 namespace {
@@ -136,8 +137,8 @@ TEST_F(CheckpointWriterTest, WithoutItsValuesOneIsNotWritten) {
   checkpoints.write(checkpoint_at(1), false, CheckpointWriter::Clock::now());
   checkpoints.write(checkpoint_at(2), true, CheckpointWriter::Clock::now(),
                     [](auto&) { fail(ErrorKind::device, "cuda:0 is lost"); });
-  EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(), "the last checkpoint was not written: cuda:0 is lost");
-  EXPECT_EQ(warnings_, "no checkpoint after step 2: cuda:0 is lost\n");
+  EXPECT_MESSAGE(testkit::error_of([&] { checkpoints.finish(); }).what());
+  EXPECT_MESSAGE(warnings_);
   EXPECT_EQ(latest(), checkpoint_name(1));
   checkpoints.write(checkpoint_at(3), false, CheckpointWriter::Clock::now());
   checkpoints.finish();

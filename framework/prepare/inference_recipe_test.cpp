@@ -4,6 +4,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace::inference_recipe_test {
 namespace {
@@ -171,9 +172,7 @@ TEST(InferenceRecipe, APrecisionThatSetAsksForIsMeant) {
   InferenceRecipe here = recipe();
   here.precision = "bf16";
   here.precision_at = {std::make_shared<const std::string>("p.toml"), 3, 13};
-  EXPECT_EQ(said_of(here),
-            "p.toml:3:13: [run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\" (--set "
-            "run.precision=bf16 accepts it)");
+  EXPECT_MESSAGE(said_of(here));
   here.precision_at = {std::make_shared<const std::string>("--set run.precision"), 0, 0};
   EXPECT_EQ(said_of(here), "");
 }
@@ -383,8 +382,7 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
   const auto file = std::make_shared<const std::string>("mine.toml");
   here.prepare[1].at = {file, 30, 2};
   here.prepare[1].table.set("short_side", Value(48, {file, 31, 14}));
-  EXPECT_EQ(said_of(here),
-            "mine.toml:31:14: [validate.resize] has short_side = 48, and the weights were validated with short_side = 40");
+  EXPECT_MESSAGE(said_of(here));
   here.prepare[1].table.set("short_side", Value(48));  // a default
   EXPECT_TRUE(said_of(here).starts_with("mine.toml:30:2: ")) << said_of(here);
   InferenceRecipe bare = recipe();

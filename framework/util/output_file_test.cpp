@@ -12,6 +12,7 @@
 #include "millrace/util/text.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "util/characters.h"
 
 namespace millrace {
@@ -132,7 +133,7 @@ TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
     FAIL() << "was made";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::storage);
-    EXPECT_EQ(std::string(error.what()), "cannot create folder '/proc/self/no': No such file or directory");
+    EXPECT_MESSAGE(error.what());
   }
 }
 
@@ -144,7 +145,7 @@ TEST(OutputPath, RefusesAFolderThatTakesNothing) {
   EXPECT_EQ(output_path(context, "file", good), good);
   EXPECT_TRUE(fs::is_empty(folder.path()));
   const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
-  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': nothing can be created in '/proc'");
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST(OutputPath, IsAPathOfThisMachine) {

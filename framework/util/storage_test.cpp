@@ -9,6 +9,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/paths.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -80,8 +81,7 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(file_url_path("s3://bucket/a%20b"), "s3://bucket/a%20b");
   EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
   EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
-  EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
-               "--out: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
+  EXPECT_MESSAGE(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what());
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }

@@ -14,6 +14,7 @@
 #include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "millrace/util/sha256.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -78,7 +79,7 @@ TEST_F(FetchedWeights, AreFetchedOnce) {
   EXPECT_TRUE(path.ends_with("-some_weights.pth")) << path;
   EXPECT_EQ(local("net://host/some weights.pth"), path);
   EXPECT_EQ(storage_->reads, 1);
-  EXPECT_EQ(said_, "fetching the weights 'net://host/some weights.pth'\n");
+  EXPECT_MESSAGE(said_);
   EXPECT_EQ(announced_, fmt::format("fetching the weights 'net://host/some weights.pth', 3.0 MiB, once, into '{}'\n", path));
   EXPECT_NE(local("net://other/some weights.pth"), path);
 }

@@ -14,35 +14,13 @@
 #include "millrace/predict.hpp"
 #include "pipelines/command.h"
 #include "pipelines/pairs_fixture.h"
+#include "trained_fixture.h"
 
 namespace millrace::test::embedding_test {
 namespace {
 
 namespace fs = std::filesystem;
 using predict::Model;
-
-// An epoch of quickstart.toml.
-struct Trained {
-  Trained() {
-    const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu",
-                                         "--set", "data.path=" + shapes(), "--set", "run.folder=" + folder.path().string(),
-                                         "--set", "run.epochs=1", "--set", "run.precision=fp32"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    weights = find_file(folder.path(), "weights.safetensors").string();
-    run = fs::path(weights).parent_path().string();
-    for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-      if (entry.is_regular_file()) images.push_back(entry.path().string());
-    }
-    std::ranges::sort(images);
-  }
-  TemporaryFolder folder;
-  std::string weights, run;
-  std::vector<std::string> images;
-};
-const Trained& trained() {
-  static const Trained one;
-  return one;
-}
 
 predict::Image encoded(const std::string& bytes) { return predict::encoded(bytes.data(), bytes.size()); }
 
@@ -338,8 +316,8 @@ TEST(PredictLines, EndsAtOnceOnASignal) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opened for both directions, it never ends
   const std::string command = fmt::format("'{}' --predict - --quiet --weights '{}'", tool("pipeline-run"), trained().run);
-  const Outcome outcome = run_command(
-      {"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
+  const Outcome outcome =
+      run_command({"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
   EXPECT_EQ(outcome.code, 128 + 15) << outcome.err;
   EXPECT_NE(outcome.err.find("nothing to save"), std::string::npos) << outcome.err;
   for (const char* option : {"--trace t.json", "--devices 'cpu*2'"})

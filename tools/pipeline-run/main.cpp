@@ -29,6 +29,7 @@
 #include "common/started_ranks.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_answers.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
@@ -38,7 +39,6 @@
 #include "overfit.h"
 #include "predict.h"
 #include "predict/int8.h"
-#include "predict_lines.h"
 #include "prediction_folder.h"
 #include "prepare/devices.h"
 #include "ranks/socket_group.h"
@@ -52,6 +52,7 @@
 #include "signal_watch.h"
 #include "trace_file.h"
 #include "util/scratch_folder.h"
+#include "watch_folder.h"
 #include "weights/best_weights.h"
 #include "weights/fetched_weights.h"
 #include "weights/tensor_file.h"
@@ -449,8 +450,18 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.quiet}, std::cin, registry);
   return 0;
+}
+
+// A signal ends it behind the current answer.
+int watch(const CommandLine& line, const Registry& registry) {
+  ignore_signals_of_files();
+  Activity activity;
+  const SignalWatch signals(activity, leave);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.quiet}, line.watch, line.out}, signals.signal(),
+               activity, registry);
+  return 128 + signals.signal();
 }
 
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
@@ -506,6 +517,7 @@ int run(CommandLine& line) {
     choose_weights_of_run(line);
     load_plugins(registry);
     if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
+    if (!line.watch.empty()) return watch(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);

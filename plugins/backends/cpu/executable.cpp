@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "folding.h"
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
 #include "primitives.h"
@@ -36,6 +37,10 @@ InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
 
 std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs) {
   return with_integers(network, fuse(network, {.backend = "cpu", .pool_with_statistics = true, .outputs = outputs}), outputs);
+}
+
+std::vector<Node> fused_to_predict(const Network& network, const std::vector<LayerPort>& outputs) {
+  return folded(network, fused(network, outputs), outputs);
 }
 
 Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine) {

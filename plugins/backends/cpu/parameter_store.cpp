@@ -1,6 +1,7 @@
 #include "parameter_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
 
-void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, float* destination,
+void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, void* destination,
                const dnnl::engine& engine) {
   dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
   dnnl::memory out(to, engine, destination);
@@ -99,9 +100,47 @@ void ParameterStore::plan_workspace() {
   }
 }
 
+FoldedWeights& ParameterStore::fold(const Layer& conv, const Layer& norm, const dnnl::memory::desc& canonical,
+                                    const dnnl::memory::desc& desc, const PrimitiveChecks& checks) {
+  const auto same = [&](const FoldedWeights& each) { return each.conv == &conv && each.desc == desc; };
+  if (const auto found = std::ranges::find_if(folded_, same); found != folded_.end()) return *found;
+  checks.require_right_copies(canonical, desc);
+  FoldedWeights& made = folded_.emplace_back();
+  made.conv = &conv;
+  made.norm = &norm;
+  made.canonical = canonical;
+  made.desc = desc;
+  if (started_) made.allocate();
+  return made;
+}
+
+void ParameterStore::refresh(FoldedWeights& folded, const dnnl::engine& engine) {
+  if (folded.version == version_) return;
+  const int weights = folded.conv->parameters[0];
+  const std::size_t channels = static_cast<std::size_t>(folded.conv->output[0]);
+  std::vector<float> values = read(kValue, weights, engine);
+  const NormaliseArguments norm = normalise_arguments(*this, *folded.norm);
+  const float* const bias = folded.conv->parameters.size() > 1 ? value(folded.conv->parameters[1]) : nullptr;
+  const std::size_t each = values.size() / channels;
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double deviation = std::sqrt(static_cast<double>(norm.variance[c]) + static_cast<double>(norm.epsilon));
+    const double scale = (norm.scale == nullptr ? 1.0 : static_cast<double>(norm.scale[c])) / deviation;
+    for (float& weight : std::span(values).subspan(c * each, each))
+      weight = static_cast<float>(static_cast<double>(weight) * scale);
+    const double before = (bias == nullptr ? 0.0 : static_cast<double>(bias[c])) - static_cast<double>(norm.mean[c]);
+    const double shift = norm.shift == nullptr ? 0.0 : static_cast<double>(norm.shift[c]);
+    folded.bias.as<float>()[c] = static_cast<float>(before * scale + shift);
+  }
+  rearrange(folded.canonical, values.data(), folded.desc, folded.weights.as<void>(), engine);
+  folded.version = version_;
+}
+
 void ParameterStore::append_to(MemoryPlan& plan) const {
   const std::size_t directions = (most_directions_ + most_rearranged_) * sizeof(float);
   plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
+  std::size_t folded = 0;
+  for (const FoldedWeights& each : folded_) folded += each.bytes();
+  if (folded > 0) plan.items.push_back({"weights with their normalisation", folded});
 }
 
 void ParameterStore::start() {
@@ -111,6 +150,8 @@ void ParameterStore::start() {
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
+  for (FoldedWeights& each : folded_) each.allocate();
+  started_ = true;
 }
 
 void ParameterStore::add_kept_gradients(int bucket) {
@@ -144,6 +185,7 @@ void* ParameterStore::computed_value(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
+  values_changed();
   for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
     for (const int index : range.parameters) update(index, range, step);
   }
@@ -211,6 +253,7 @@ void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
 }
 
 void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_back) {
+  values_changed();
   blend_into(host_queue, copy, decay, [&](float* blended) {
     kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.parameters.blended());
     if (write_back) refresh_all_bf16();
@@ -220,6 +263,7 @@ void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_b
 void ParameterStore::swap_with(std::string_view copy) {
   float* const begun = begun_copy(copy);
   if (begun == nullptr) return;
+  values_changed();
   std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), begun);
   refresh_all_bf16();
 }
@@ -252,6 +296,7 @@ void ParameterStore::write(std::string_view state, int index, std::span<const fl
   } else {
     std::copy(values.begin(), values.end(), destination);
   }
+  values_changed();
   if (state == kValue) refresh_bf16(index);
   plan_.states.written(plan_.states.find(state, index));
 }

@@ -3,11 +3,13 @@
 // Threading: planning and values only on the replica's thread; plan() from any thread after start().
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <vector>
 
+#include "folding.h"
 #include "memory_region.h"
 #include "millrace/backend/store_plan.h"
 #include "orthogonaliser.h"
@@ -55,9 +57,14 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   WeightLayouts& layouts() { return layouts_; }
   void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
+  // Weights in this layout for a convolution and the normalisation folded into it; the same object for equal arguments. Also
+  // after start().
+  FoldedWeights& fold(const Layer& conv, const Layer& norm, const dnnl::memory::desc& canonical, const dnnl::memory::desc& desc,
+                      const PrimitiveChecks& checks);
 
   // ---- After start() ----
   void start();
+  void refresh(FoldedWeights& folded, const dnnl::engine& engine);  // computes them if the parameters have changed
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
   void add_kept_gradients(int bucket);
 
@@ -82,9 +89,12 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
   void refresh_all_bf16();
+  void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
-  std::uint64_t version_ = 1;
+  std::deque<FoldedWeights> folded_;
+  std::uint64_t version_ = 1;  // of the values
+  bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements
   MemoryRegion bf16_values_;

@@ -255,6 +255,8 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
                                                  {weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, in(sum.weights, at.w)},
                                                  {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, in(sum.destination, destination)},
                                                  {DNNL_ARG_SCRATCHPAD, in(desc.scratchpad_desc(), at.scratch)}};
+    MemoryRegion zeros(sum.added.get_size());  // so that the known results hold
+    if (!sum.added.is_zero()) arguments.emplace(kAddedArgument, in(sum.added, zeros.as<void>()));
     if (at.bias != nullptr) arguments.emplace(weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, in(sum.bias, at.bias));
     dnnl::stream stream(engine);
     primitive.execute(stream, arguments);
@@ -366,6 +368,7 @@ Trial trial_of(const WindowSum& sum) {
           .w = weights_of(sum),
           .y = map_of(y_of(sum)),
           .bias = !sum.bias.is_zero(),
+          .relu = sum.relu,
           .rounding = rounding_of(sum)};
 }
 

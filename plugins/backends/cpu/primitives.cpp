@@ -45,9 +45,17 @@ dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc) {
   return made;
 }
 
-dnnl::primitive_attr attributes() {
+dnnl::primitive_attr attributes(const memory::desc& added, bool relu) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (!added.is_zero()) after.append_binary(dnnl::algorithm::binary_add, added);
+#if DNNL_VERSION_MAJOR >= 3
+  if (relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0x1p-100F, 0);
+#else
+  if (relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0x1p-100F, 0);
+#endif
+  if (after.len() > 0) attributes.set_post_ops(after);
   return attributes;
 }
 

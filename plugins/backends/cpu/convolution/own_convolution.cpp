@@ -10,6 +10,7 @@ namespace millrace::cpu {
 void OwnConvolution::plan(Planner& planner) {
   const Value& output = plan_output(planner, compile_context_.type());
   planner.use(planner.value(input()).tensor);
+  if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
   if (is(Activation::gelu)) before_ = planner.training() ? planner.tensor(output.spec.bytes()) : output.tensor;
   if (computes_forward()) plan_forward(planner);
 }
@@ -34,6 +35,7 @@ void OwnConvolution::plan_backward(Planner& planner) {
 void OwnConvolution::bind(const Planner& planner, const Binding& binding) {
   x_ = map_of(planner, binding, input());
   y_ = map_of(planner, binding, node_.output);
+  if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
   sums_ = y_;
   if (before_ != kNoTensor) sums_.data = binding.at(before_);
   bind_scratch(binding);
@@ -43,8 +45,17 @@ void OwnConvolution::bind(const Planner& planner, const Binding& binding) {
 }
 
 void OwnConvolution::forward(const Pass&) {
-  convolve(x_, has_bias() ? value(1) : nullptr, is(Activation::relu), sums_);
+  convolve(x_, has_bias() ? value(1) : nullptr, norm_ == nullptr && is(Activation::relu), sums_);
+  if (norm_ != nullptr) normalise();
   if (is(Activation::gelu)) kernels().activate(Activation::gelu, sums_, y_);
+}
+
+void OwnConvolution::normalise() const {
+  NormaliseArguments arguments = normalise_arguments(compile_context_.parameters, *norm_);
+  arguments.x = arguments.y = sums_;
+  arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
+  arguments.activation = is(Activation::relu) ? Activation::relu : Activation::none;
+  kernels().normalise(arguments);
 }
 
 void OwnConvolution::recompute(const Pass& pass) {

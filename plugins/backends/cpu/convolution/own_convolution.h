@@ -8,7 +8,8 @@ namespace millrace::cpu {
 
 class OwnConvolution : public Operation {
  public:
-  using Operation::Operation;
+  OwnConvolution(CompileContext& compile_context, const Node& node)
+      : Operation(compile_context, node), norm_(folded_norm(compile_context.network, node)) {}
   void plan(Planner& planner) final;
   void plan_backward(Planner& planner) final;
   void bind(const Planner& planner, const Binding& binding) final;
@@ -35,10 +36,13 @@ class OwnConvolution : public Operation {
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || is(Activation::gelu); }
 
+  void normalise() const;
+
+  const Layer* const norm_;      // after the convolution, in replicas that only predict; null: none
   TensorId before_ = kNoTensor;  // input of gelu
   Planner::Contribution contribution_;
   GradientTarget d_input_;
-  Map x_, sums_, y_, dy_;
+  Map x_, residual_, sums_, y_, dy_;
   bool has_gradient_ = false;
 };
 

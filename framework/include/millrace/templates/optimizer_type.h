@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
 #include "millrace/optimizer.h"
+#include "millrace/templates/make_from_table.h"
 
 namespace millrace {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/type_description.h"
 #include "millrace/observer.h"
+#include "millrace/templates/make_from_table.h"
 
 namespace millrace {
 

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "millrace/detail/make_from_table.h"
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/kernels/host_element.h"
 #include "millrace/kernels/loss_elements.h"
 #include "millrace/loss.h"
+#include "millrace/templates/make_from_table.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "predict_lines.h"
+#include "image_answers.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 #include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "millrace/util/output_file.h"
-#include "predict/predictor.h"
+#include "millrace/util/standard_error.h"
 #include "util/out_of_memory.h"
 #include "weights/fetched_weights.h"
 
@@ -93,35 +93,61 @@ std::string answer(const Predictor& predictor, const ImagePrediction& prediction
   return line;
 }
 
+std::string weights_here(const AnswersRequest& request, const Registry& registry) {
+  return local_weights(
+      {request.weights, ""}, registry, [](const std::string&) {},
+      [&](const std::string& text) {
+        if (!request.quiet) print_to_stderr("{}\n", text);
+      });
+}
+
+PredictorOptions options_for(const std::string& device) {
+  PredictorOptions options;
+  options.device = device;
+  return options;
+}
+
 }  // namespace
 
-void predict_lines(const LinesRequest& request, std::istream& paths, const Registry& registry) {
-  PredictorOptions options;
-  options.device = request.device;
-  const std::string weights = local_weights({request.weights, ""}, registry, [](const std::string&) {});
-  const Predictor predictor(weights, options, registry);
-  if (predictor.task() == PredictedTask::map || predictor.task() == PredictedTask::image) {
-    fail(ErrorKind::usage, "--predict -: '{}' makes images, which do not fit into a line: --predict FOLDER writes them as files",
-         request.weights);
+ImageAnswers::ImageAnswers(const AnswersRequest& request, const Registry& registry)
+    : registry_(registry), predictor_(weights_here(request, registry), options_for(request.device), registry) {
+  if (predictor_.task() != PredictedTask::map && predictor_.task() != PredictedTask::image) return;
+  fail(ErrorKind::usage, "{}: '{}' makes images, which do not fit into a line: --predict FOLDER writes them as files",
+       request.option, request.weights);
+}
+
+std::string ImageAnswers::members(const std::string& path, const std::function<bool()>& is_same) const {
+  std::string members = "\"path\":", found;
+  append_json(members, path);
+  bool was_read = false;
+  try {
+    const ByteBuffer bytes = bytes_of(path, registry_);
+    was_read = true;
+    if (is_same && !is_same()) return {};
+    found = answer(predictor_, predictor_.predict({{bytes.data(), bytes.size()}, {}}));
+  } catch (const Error& error) {
+    const bool is_of_image = error.kind() != ErrorKind::device && error.kind() != ErrorKind::run;
+    if (!is_of_image && !lacks_memory(error)) throw;
+    append_error(found, error.what());
+  } catch (const std::bad_alloc&) {
+    append_error(found, kOutOfMemory);
   }
+  if (!was_read && is_same && !is_same()) return {};
+  return members + found;
+}
+
+void print_answer(std::string_view line) {
+  if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fputc('\n', stdout) != EOF &&
+      std::fflush(stdout) == 0)
+    return;
+  fail(ErrorKind::storage, "standard output cannot be written: {}", std::strerror(errno));
+}
+
+void answer_paths(const AnswersRequest& request, std::istream& paths, const Registry& registry) {
+  const ImageAnswers answers(request, registry);
   for (std::string path; std::getline(paths, path);) {
     if (path.ends_with('\r')) path.pop_back();
-    if (path.empty()) continue;
-    std::string line = "{\"path\":", found;
-    append_json(line, path);
-    try {
-      const ByteBuffer bytes = bytes_of(path, registry);
-      found = answer(predictor, predictor.predict({{bytes.data(), bytes.size()}, {}}));
-    } catch (const Error& error) {
-      const bool is_of_image = error.kind() != ErrorKind::device && error.kind() != ErrorKind::run;
-      if (!is_of_image && !lacks_memory(error)) throw;
-      append_error(found, error.what());
-    } catch (const std::bad_alloc&) {
-      append_error(found, kOutOfMemory);
-    }
-    line += found + "}\n";
-    if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size() || std::fflush(stdout) != 0)
-      fail(ErrorKind::storage, "standard output cannot be written: {}", std::strerror(errno));
+    if (!path.empty()) print_answer("{" + answers.members(path) + "}");
   }
 }
 
