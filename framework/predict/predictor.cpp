@@ -376,7 +376,7 @@ void Predictor::choose_int8() {
          "'{}' has no scales for int8: pipeline-export RUN --int8 --weights FILE.safetensors writes weights that have",
          model_.weights_file);
   }
-  const bool is_processor = options_.device.empty() || options_.device == kHostBackend;
+  const bool is_processor = options_.device.empty() || find_devices(options_.device, registry_).backend->name() == kHostBackend;
   if (int8_ && !is_processor && options_.precision == kInt8)
     fail(ErrorKind::usage, "device '{}': int8 is computed on the processor alone", options_.device);
   if (!is_processor) int8_.reset();

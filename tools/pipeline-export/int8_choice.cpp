@@ -194,49 +194,37 @@ class Choice {
       return std::pair(alone_[a].drop, alone_[a].loss) > std::pair(alone_[b].drop, alone_[b].loss);
     });
     // The fewest in float: accuracy grows with their number, apart from chance.
-    std::size_t most = 0, least = 0;
-    std::optional<Measured> kept = all_, best = all_;
+    Measured kept = all_, best = all_;
     std::vector<std::string> layers = names_;
-    const auto without = [&](std::size_t count) {
-      std::vector<std::string> rest;
-      for (std::size_t i = 0; i < names_.size(); ++i) {
-        if (std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), i) ==
-            order.begin() + static_cast<std::ptrdiff_t>(count))
-          rest.push_back(names_[i]);
+    bool keeps = all_.drop <= request_.max_drop;
+    for (std::size_t least = 1, most = keeps ? 0 : names_.size() - 1; least <= most;) {
+      const std::size_t count = (least + most) / 2;
+      const std::vector<std::string> rest = without(std::span(order).first(count));
+      const std::optional<Measured> measured = measure(rest);
+      if (!measured) return std::nullopt;
+      if (measured->drop < best.drop) best = *measured;
+      if (measured->drop > request_.max_drop) {
+        least = count + 1;
+        continue;
       }
-      return rest;
-    };
-    if (all_.drop > request_.max_drop) {
-      kept.reset();
-      least = 1;
-      most = names_.size() - 1;
-      while (least <= most) {
-        const std::size_t count = (least + most) / 2;
-        const std::optional<Measured> measured = measure(without(count));
-        if (!measured) return std::nullopt;
-        if (measured->drop < best->drop) best = measured;
-        if (measured->drop <= request_.max_drop) {
-          kept = measured;
-          layers = without(count);
-          most = count - 1;
-        } else {
-          least = count + 1;
-        }
-      }
+      keeps = true;
+      kept = *measured;
+      layers = rest;
+      most = count - 1;
     }
-    if (!kept) {
+    if (!keeps) {
       fail(ErrorKind::data,
            "--int8: no choice of layers keeps to the bound of {}: {} is {} in float32, and at best {} in int8.\n{}",
-           request_.max_drop, float_.name, text_of(float_), text_of({float_.name, best->value, float_.percent}), table_text({}));
+           request_.max_drop, float_.name, text_of(float_), text_of({float_.name, best.value, float_.percent}), table_text({}));
     }
     table_.layers = layers;
-    Json report = {{"metric", float_.name},         {"float32", float_.value},        {"int8", kept->value},
+    Json report = {{"metric", float_.name},         {"float32", float_.value},        {"int8", kept.value},
                    {"max_drop", request_.max_drop}, {"calibrated", request_.samples}, {"sensitivity", Json::array()}};
     for (std::size_t i = 0; i < names_.size(); ++i)
       report["sensitivity"].push_back({{"layer", names_[i]}, {float_.name, alone_[i].value}, {"loss", alone_[i].loss}});
     table_.report = report.dump();
     const std::string last = fmt::format("{} in float32: {}; in int8: {}, with {} of {} layers", float_.name, text_of(float_),
-                                         text_of({float_.name, kept->value, float_.percent}), layers.size(), names_.size());
+                                         text_of({float_.name, kept.value, float_.percent}), layers.size(), names_.size());
     return Int8Choice{table_, table_text(layers) + last};
   }
 
@@ -247,6 +235,14 @@ class Choice {
 
   static std::string text_of(const Figure& figure) {
     return figure.percent ? fmt::format("{:.2f} %", 100 * figure.value) : fmt::format("{:.4f}", figure.value);
+  }
+
+  std::vector<std::string> without(std::span<const std::size_t> in_float) const {
+    std::vector<std::string> rest;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      if (std::ranges::find(in_float, i) == in_float.end()) rest.push_back(names_[i]);
+    }
+    return rest;
   }
 
   double drop_of(const Figure& figure) const {

@@ -28,9 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |output| of the batch)
-// In int8, where a sum near the middle of two grid points is rounded to either: a larger bound for each value, and one for the
-// root mean square of all differences, in standard deviations of the output.
-constexpr double kInt8Bound = 0.1, kInt8Spread = 0.01;
+// In int8, sums near the middle of two integers are rounded to either. The bound of each value is larger, and there are two for
+// all, in standard deviations of the output: the root mean square of differences, and their mean by channel.
+constexpr double kInt8Bound = 0.1, kInt8Spread = 0.006, kInt8Drift = 0.002;
 constexpr int kNoRuntime = 3;  // verify.py's exit code
 constexpr const char* kFacts = "proof.json";
 
@@ -121,6 +121,7 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
   facts["bound"] = int8 ? kInt8Bound : kBound;
   if (int8) {
     facts["spread"] = kInt8Spread;
+    facts["drift"] = kInt8Drift;
     facts["int8"] = Json::parse(int8->report);
   }
   facts["unpools"] = file.unpools;
@@ -150,7 +151,9 @@ std::string in_words(const Json& report) {
                   100 * report.value("share_of_bound", 0.0), report.value("other_first_class", 0));
   if (report.value("outside_bound", 0) > 0)
     text += fmt::format(", {} values outside the bound", report.value("outside_bound", 0));
-  if (report.contains("spread")) text += fmt::format(", {:.2g} standard deviations on average", report.value("spread", 0.0));
+  if (report.contains("spread"))
+    text += fmt::format(", {:.2g} standard deviations on average, {:.2g} in the mean", report.value("spread", 0.0),
+                        report.value("drift", 0.0));
   if (report.contains("accuracy"))
     text += fmt::format(", accuracy {:.4f} in Millrace and {:.4f} there", report.value("accuracy", 0.0),
                         report.value("accuracy_there", 0.0));

@@ -93,7 +93,6 @@ Int8Values Int8Plan::bind(const Binding& binding, LayerPort value) const {
 // ---- Kernels: AVX2 is there where VNNI is ----
 namespace {
 
-constexpr float kToInteger = 0x1.8p23F;  // x + kToInteger - kToInteger: nearest, ties to even
 
 template <class Integer>
 __attribute__((target("avx2"))) void round_row(const float* from, float scale, Integer* to, std::int64_t count) {
@@ -101,7 +100,7 @@ __attribute__((target("avx2"))) void round_row(const float* from, float scale, I
 #pragma omp simd
   for (std::int64_t i = 0; i < count; ++i) {
     const float inside = std::min(std::max(from[i] / scale, kLeast), kMost);
-    to[i] = static_cast<Integer>(static_cast<std::int32_t>((inside + kToInteger) - kToInteger));
+    to[i] = static_cast<Integer>(static_cast<std::int32_t>((inside + kNearest) - kNearest));
   }
 }
 
@@ -119,7 +118,7 @@ __attribute__((target("avx2"))) void add_row(const A* a, float of_a, const B* b,
   for (std::int64_t i = 0; i < count; ++i) {
     const float sum = std::max(of_a * static_cast<float>(a[i]) + of_b * static_cast<float>(b[i]), floor);
     const float inside = std::min(std::max(sum / of_y, kLeast), kMost);
-    y[i] = static_cast<Y>(static_cast<std::int32_t>((inside + kToInteger) - kToInteger));
+    y[i] = static_cast<Y>(static_cast<std::int32_t>((inside + kNearest) - kNearest));
   }
 }
 

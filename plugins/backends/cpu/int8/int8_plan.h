@@ -48,6 +48,8 @@ class Int8Plan {
   std::map<LayerPort, TensorId> tensors_;
 };
 
+inline constexpr float kNearest = 0x1.8p23F;  // x + kNearest - kNearest: the nearest whole number, ties to even
+
 // ---- Kernels. REQUIRES: multiplies_bytes(). Threading: the caller's OpenMP team. ----
 void to_integers(const Map& from, const Int8Values& to);
 void from_integers(const Int8Values& from, const Map& to);

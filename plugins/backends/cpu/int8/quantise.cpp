@@ -39,14 +39,13 @@ class Quantise final : public Operation {
  private:
   // Padding stays 0.
   void round_floats() {
-    constexpr float kToInteger = 0x1.8p23F;  // x + kToInteger - kToInteger: nearest, ties to even
     const auto* const x = static_cast<const float*>(x_.data);
     auto* const y = static_cast<float*>(y_.data);
     const float scale = grid_.scale, least = grid_.least(), most = grid_.most();
 #pragma omp parallel for simd
     for (std::int64_t i = 0; i < floats_; ++i) {
       const float inside = std::min(std::max(x[i] / scale, least), most);
-      y[i] = scale * ((inside + kToInteger) - kToInteger);
+      y[i] = scale * ((inside + kNearest) - kNearest);
     }
   }
 

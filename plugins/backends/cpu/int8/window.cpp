@@ -20,24 +20,26 @@ namespace {
 using dnnl::memory;
 using Desc = memory::desc;
 
-// What a primitive gets for each output channel: y = factor * (sum + bias).
+// Each output channel has a factor. oneDNN 3 takes the factors as an argument, y = factor * sum + bias; oneDNN 2, as far as its
+// convolutions go, only when a primitive is made, y = factor * (sum + bias).
 #if DNNL_VERSION_MAJOR >= 3
 constexpr int kFactors = DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS;
-constexpr bool kBiasIsScaled = false;  // y = factor * sum + bias
+constexpr bool kIsMadeWithFactors = false;
 #else
-constexpr int kFactors = DNNL_ARG_ATTR_OUTPUT_SCALES;
-constexpr bool kBiasIsScaled = true;
+constexpr int kFactors = DNNL_ARG_ATTR_OUTPUT_SCALES;  // not read
+constexpr bool kIsMadeWithFactors = true;
 #endif
 
-dnnl::primitive_attr attributes_of(bool is_grouped, bool relu) {
+dnnl::primitive_attr attributes_of(bool is_grouped, bool relu, const std::vector<float>& factors) {
   dnnl::primitive_attr attributes = cpu::attributes();
   dnnl::post_ops after;
 #if DNNL_VERSION_MAJOR >= 3
+  static_cast<void>(factors);
   attributes.set_scales_mask(DNNL_ARG_WEIGHTS, is_grouped ? 3 : 1);
   if (relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
 #else
   static_cast<void>(is_grouped);
-  attributes.set_output_scales(1 << 1, {DNNL_RUNTIME_F32_VAL});
+  attributes.set_output_scales(1 << 1, factors);
   if (relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
 #endif
   attributes.set_post_ops(after);
@@ -49,13 +51,14 @@ struct Int8Sum {
   Desc source, weights, destination;  // in memory; weights: of oneDNN's choice
   bool relu = false;
   memory::dims strides, dilates, before, after;  // empty for a linear layer
+  std::vector<float> factors;                    // by output channel; 1 as long as they are unknown
 };
 
 dnnl::primitive_desc_base choose(const dnnl::engine& engine, const Int8Sum& sum, const Pick& pick) {
   const memory::dims weights = dims_of(sum.weights), results = dims_of(sum.destination);
   const Desc bias({results[1]}, memory::data_type::f32, memory::format_tag::a);
   const auto inference = dnnl::prop_kind::forward_inference;
-  const dnnl::primitive_attr how = attributes_of(weights.size() == 5, sum.relu);
+  const dnnl::primitive_attr how = attributes_of(weights.size() == 5, sum.relu, sum.factors);
   const auto first = [&](auto desc) -> dnnl::primitive_desc_base {
     while (!pick(desc)) {
       if (!desc.next_impl()) throw dnnl::error(dnnl_unimplemented, "no implementation is left that computes this rightly");
@@ -70,8 +73,10 @@ dnnl::primitive_desc_base choose(const dnnl::engine& engine, const Int8Sum& sum,
                                                         sum.after));
 }
 
-dnnl::primitive_desc_base choose(const dnnl::engine& engine, const Int8Sum& sum) {
-  return choose(engine, sum, [](const dnnl::primitive_desc_base&) { return true; });
+Pick same_as(const dnnl::primitive_desc_base& desc) {
+  return [name = std::string(desc.impl_info_str())](const dnnl::primitive_desc_base& other) {
+    return name == other.impl_info_str();
+  };
 }
 
 Desc by_channel(std::size_t channels) {
@@ -95,7 +100,7 @@ class Int8Trial {
     exact_sum_ = sum;
     exact_sum_.relu = false;
     exact_sum_.destination = in_float32(sum.destination);
-    exact_ = choose(engine, exact_sum_);
+    exact_ = choose(engine, exact_sum_, [](const dnnl::primitive_desc_base&) { return true; });
     trial_ = trial_of({.layer = sum.strides.empty() ? WindowSum::Layer::linear : WindowSum::Layer::convolution,
                        .forward_kind = dnnl::prop_kind::forward_inference,
                        .strides = sum.strides,
@@ -154,8 +159,10 @@ class Int8Trial {
     for (std::size_t i = 0; i < results; ++i) largest = std::max(largest, std::abs(y[i]));
     const float factor = 100 / largest, added = 3;
     std::fill(factors.begin(), factors.end(), factor);
-    std::fill(bias.begin(), bias.end(), kBiasIsScaled ? added : added * factor);
-    execute(desc_, own, sum_.destination, part(3), part(4));
+    std::fill(bias.begin(), bias.end(), kIsMadeWithFactors ? added : added * factor);
+    Int8Sum scaled = sum_;
+    scaled.factors = factors;
+    execute(choose(engine_, scaled, same_as(desc_)), own, sum_.destination, part(3), part(4));
     bool is_right = true;
     for (std::size_t i = 0; i < results; ++i) {
       float wanted = factor * (y[i] + added);
@@ -317,24 +324,24 @@ class Int8Window final : public Operation {
       canonical_ = memory::format_tag::oi;
     }
     sum_.weights = {weights, memory::data_type::s8, memory::format_tag::any};
-    desc_ = first_right(compile_context_.engine, compile_context_.checks, sum_, canonical_);
     const auto channels = static_cast<std::size_t>(output_shape()[0]);
     values_.resize(static_cast<std::size_t>(shape.elements()));
     bias_values_.resize(channels);
-    factor_values_.resize(channels);
+    sum_.factors.assign(channels, 1);
+    desc_ = first_right(compile_context_.engine, compile_context_.checks, sum_, canonical_);
   }
 
   // The weights as integers, in the primitive's layout.
   void take_parameters() {
-    const std::size_t channels = factor_values_.size(), each = values_.size() / channels;
+    const std::size_t channels = bias_values_.size(), each = values_.size() / channels;
     const float *const weights = value(0), *const bias = value(1), *const scales = value(2);
     const float input_scale = grid_of(network_, input())->scale, output_scale = is_rounded_ ? rounded_.scale : 1;
     for (std::size_t c = 0; c < channels; ++c) {
       const double unit = double{input_scale} * scales[c];
       for (std::size_t i = c * each; i < (c + 1) * each; ++i)
         values_[i] = static_cast<std::int8_t>(std::lround(std::clamp(weights[i] / scales[c], -128.0F, 127.0F)));
-      factor_values_[c] = static_cast<float>(unit / output_scale);
-      bias_values_[c] = static_cast<float>(bias[c] / (kBiasIsScaled ? unit : output_scale));
+      sum_.factors[c] = static_cast<float>(unit / output_scale);
+      bias_values_[c] = static_cast<float>(bias[c] / (kIsMadeWithFactors ? unit : output_scale));
     }
     const dnnl::engine& engine = compile_context_.engine;
     const Desc layout = desc_.query_md(dnnl::query::weights_md);
@@ -342,7 +349,8 @@ class Int8Window final : public Operation {
     weights_ = in_layout(engine, Desc(dims_of(sum_.weights), memory::data_type::s8, canonical_), values_.data(), layout,
                          weights_memory_.as<void>());
     bias_ = memory(by_channel(channels), engine, bias_values_.data());
-    factors_ = memory(by_channel(channels), engine, factor_values_.data());
+    factors_ = memory(by_channel(channels), engine, sum_.factors.data());
+    if (kIsMadeWithFactors) step_.primitive = make_primitive(choose(engine, sum_, same_as(desc_)));
     version_ = compile_context_.parameters.version();
   }
 
@@ -356,7 +364,7 @@ class Int8Window final : public Operation {
   Map floats_;
   MemoryRegion weights_memory_;
   std::vector<std::int8_t> values_;
-  std::vector<float> bias_values_, factor_values_;
+  std::vector<float> bias_values_;
   memory source_, weights_, bias_, factors_, destination_;
   std::uint64_t version_ = 0;  // of the parameters
 };
