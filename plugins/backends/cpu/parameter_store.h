@@ -57,14 +57,13 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   WeightLayouts& layouts() { return layouts_; }
   void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
-  // Weights in this layout for a convolution and the normalisation folded into it; the same object for equal arguments. Also
-  // after start().
-  FoldedWeights& fold(const Layer& conv, const Layer& norm, const dnnl::memory::desc& canonical, const dnnl::memory::desc& desc,
-                      const PrimitiveChecks& checks);
+  // For replicas that only predict, also after start(). Returns the same object for equal layers and forms.
+  PreparedWeights& prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
+                           std::function<void(const float* weights, void* to)> fill);
 
   // ---- After start() ----
   void start();
-  void refresh(FoldedWeights& folded, const dnnl::engine& engine);  // computes them if the parameters have changed
+  void refresh(PreparedWeights& prepared, const dnnl::engine& engine);  // computes them if the parameters have changed
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
   void add_kept_gradients(int bucket);
 
@@ -92,7 +91,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
-  std::deque<FoldedWeights> folded_;
+  std::deque<PreparedWeights> prepared_;
   std::uint64_t version_ = 1;  // of the values
   bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter

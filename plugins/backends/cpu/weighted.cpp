@@ -97,7 +97,12 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
   const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
   if (norm_ != nullptr) {
-    folded_ = &compile_context_.parameters.fold(layer(), *norm_, canonical_weights(), chosen_weights, compile_context_.checks);
+    compile_context_.checks.require_right_copies(canonical_weights(), chosen_weights);
+    folded_ = &compile_context_.parameters.prepare(
+        layer(), norm_, layout_text(chosen_weights), chosen_weights.get_size(),
+        [canonical = canonical_weights(), chosen_weights, engine = compile_context_.engine](const float* plain, void* to) {
+          rearrange(canonical, plain, chosen_weights, to, engine);
+        });
   } else if (!has_layout) {
     const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
     compile_context_.parameters.layouts().set(parameter, layout, canonical_weights());

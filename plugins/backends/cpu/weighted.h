@@ -84,8 +84,8 @@ class Weighted : public Operation {
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
-  const Layer* const norm_;          // folded into the weights; null: none
-  FoldedWeights* folded_ = nullptr;  // its weights
+  const Layer* const norm_;            // folded into the weights; null: none
+  PreparedWeights* folded_ = nullptr;  // its weights
   bool training_ = false;
   bool fuses_ = false;  // forward's primitive adds the residual and applies the ReLU
   std::int64_t samples_ = 0;

@@ -34,9 +34,16 @@ class Winograd final : public OwnConvolution {
     sums_bound_ = binding.at<float>(sums_);
   }
 
+  PreparedWeights* prepare() override {
+    return &compile_context_.parameters.prepare(layer(), norm(), "Winograd", transformed_bytes(),
+                                                [shape = shape_, kernels = kernels_](const float* weights, void* to) {
+                                                  kernels->transform_weights(shape, weights, false, to);
+                                                });
+  }
+
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
-    kernels_->transform_weights(shape_, value(0), false, forward_bound_);
-    kernels_->convolve(shape_, x, forward_bound_, bias, relu, y);
+    if (prepared() == nullptr) kernels_->transform_weights(shape_, value(0), false, forward_bound_);
+    kernels_->convolve(shape_, x, prepared() != nullptr ? prepared()->weights.as<void>() : forward_bound_, bias, relu, y);
   }
   void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) override {
     kernels_->backward_weights(shape_, x, dy, sums_bound_, d_weights);
@@ -61,6 +68,7 @@ class Winograd final : public OwnConvolution {
 bool is_fastest(const CompileContext& compile_context) {
   if (kernels().winograd(compile_context.type()) == nullptr) return false;
   if (compile_context.type() == DataType::bf16) return !multiplies_tiles();
+  if (compile_context.predicts()) return true;  // oneDNN's is for training: see convolution.cpp
   return DNNL_VERSION_MAJOR >= 3 || compile_context.layout == Layout::channels_last;
 }
 
