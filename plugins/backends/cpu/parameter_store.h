@@ -87,11 +87,15 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
   void refresh_all_bf16();
+  std::size_t prepared_bytes() const;
+  static std::byte* place(PreparedWeights& prepared, std::byte* memory);  // returns the end of its memory
   void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
   std::deque<PreparedWeights> prepared_;
-  std::uint64_t version_ = 1;  // of the values
+  MemoryRegion prepared_memory_;            // one region: large pages make its first use faster
+  std::vector<MemoryRegion> later_memory_;  // of those requested after start()
+  std::uint64_t version_ = 1;               // of the values
   bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements

@@ -43,7 +43,7 @@ class Winograd final : public OwnConvolution {
 
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
     if (prepared() == nullptr) kernels_->transform_weights(shape_, value(0), false, forward_bound_);
-    kernels_->convolve(shape_, x, prepared() != nullptr ? prepared()->weights.as<void>() : forward_bound_, bias, relu, y);
+    kernels_->convolve(shape_, x, prepared() != nullptr ? prepared()->weights : forward_bound_, bias, relu, y);
   }
   void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) override {
     kernels_->backward_weights(shape_, x, dy, sums_bound_, d_weights);
