@@ -60,14 +60,14 @@ inline std::string png_of(int height, int width, int channels = 3) {
   return png_bytes({pixels.data(), {height, width, channels}});
 }
 
-// The weights with a changed header.
+// The weights with a changed header. Bytes that are not UTF-8 are replaced.
 inline std::string with_header(const std::function<void(nlohmann::ordered_json& header)>& change) {
   const std::string whole = read_file(trained().weights);
   std::uint64_t size = 0;
   std::memcpy(&size, whole.data(), sizeof size);
   auto header = nlohmann::ordered_json::parse(whole.substr(8, size));
   change(header);
-  std::string text = header.dump();
+  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t new_size = text.size();
   std::string bytes(sizeof new_size, 0);
