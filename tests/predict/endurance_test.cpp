@@ -14,7 +14,7 @@
 #include <random>
 #include <thread>
 
-#include "trained_fixture.h"
+#include "model_fixture.h"
 
 namespace millrace::test::embedding_test {
 namespace {

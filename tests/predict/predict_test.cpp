@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "millrace/predict.hpp"
+#include "model_fixture.h"
 #include "pipelines/command.h"
 #include "pipelines/pairs_fixture.h"
-#include "trained_fixture.h"
 
 namespace millrace::test::embedding_test {
 namespace {
@@ -22,9 +22,8 @@ namespace {
 // The rows of --predict, without the first.
 std::vector<std::vector<std::string>> predicted(const std::string& data, const std::string& weights, const std::string& out,
                                                 const std::vector<std::string>& set = {}) {
-  const Outcome outcome = run_command(
-      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(
+      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set)));
   std::istringstream table(read_file(out + "/predictions.csv"));
   std::vector<std::vector<std::string>> rows;
   for (std::string line, cell; std::getline(table, line);) {
@@ -166,8 +165,7 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
       "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"}));
   const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
   predicted(folder / "photos", weights, folder / "out");
   const Model model(weights);
@@ -208,8 +206,7 @@ layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { o
         folder);
   }
   std::ofstream(folder + "/" + loss + ".toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"}));
   return find_file(folder + "/runs-" + loss, "weights.safetensors").string();
 }
 
@@ -249,8 +246,7 @@ TEST(PredictLines, AnswersEachPathWithALine) {
         {"/bin/sh", "-c",
          fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
-  const Outcome outcome = serve("--weights '" + trained().run + "'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(serve("--weights '" + trained().run + "'"));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -278,10 +274,9 @@ TEST(PredictLines, AnswersPathsThatAreNotFiles) {
                                   << folder / "pipe"
                                   << "\n"
                                   << good << "\n";
-  const Outcome outcome = run_command({"/bin/sh", "-c",
-                                       fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
-                                                   tool("pipeline-run"), trained().run, folder / "paths")});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({"/bin/sh", "-c",
+                                                 fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
+                                                             tool("pipeline-run"), trained().run, folder / "paths")}));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));

@@ -1,24 +1,16 @@
-// A trained model, and helpers for tests of libmillrace_predict.
+// A small network with images for it.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <png_file.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "millrace/predict.hpp"
 #include "pipelines/command.h"
 
-namespace millrace::test::embedding_test {
-
-namespace fs = std::filesystem;
-using predict::Model;
+namespace millrace::test {
 
 // An epoch of quickstart.toml.
 struct Trained {
@@ -28,8 +20,8 @@ struct Trained {
                                          "--set", "run.epochs=1", "--set", "run.precision=fp32"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     weights = find_file(folder.path(), "weights.safetensors").string();
-    run = fs::path(weights).parent_path().string();
-    for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    run = std::filesystem::path(weights).parent_path().string();
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(shapes() + "/test")) {
       if (entry.is_regular_file()) images.push_back(entry.path().string());
     }
     std::ranges::sort(images);
@@ -43,36 +35,4 @@ inline const Trained& trained() {
   return one;
 }
 
-inline predict::Image encoded(const std::string& bytes) { return predict::encoded(bytes.data(), bytes.size()); }
-
-inline std::pair<millrace_status, std::string> failure(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const predict::Error& error) {
-    return {error.status(), error.what()};
-  }
-  return {MILLRACE_OK, ""};
-}
-
-inline std::string png_of(int height, int width, int channels = 3) {
-  std::vector<std::uint8_t> pixels;
-  for (int i = 0; i < height * width * channels; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 7 % 251));
-  return png_bytes({pixels.data(), {height, width, channels}});
-}
-
-// The weights with a changed header. Bytes that are not UTF-8 are replaced.
-inline std::string with_header(const std::function<void(nlohmann::ordered_json& header)>& change) {
-  const std::string whole = read_file(trained().weights);
-  std::uint64_t size = 0;
-  std::memcpy(&size, whole.data(), sizeof size);
-  auto header = nlohmann::ordered_json::parse(whole.substr(8, size));
-  change(header);
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t new_size = text.size();
-  std::string bytes(sizeof new_size, 0);
-  std::memcpy(bytes.data(), &new_size, sizeof new_size);
-  return bytes + text + whole.substr(8 + size);
-}
-
-}  // namespace millrace::test::embedding_test
+}  // namespace millrace::test

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "int8/int8_plan.h"
 #include "kernels/ingest.h"
 #include "millrace/backend/executable_plan.h"
 #include "operation.h"
@@ -65,6 +66,7 @@ class Executable {
   ExecutablePlan<Operation> plan_;
   dnnl::memory::desc input_desc_;
   InputPlane input_;
+  std::unique_ptr<Int8Plan> int8_;
 
   std::vector<Map> kept_maps_;  // parallel to the plan's kept()
   Map gradient_ = {};

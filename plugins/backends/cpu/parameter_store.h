@@ -74,6 +74,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
+  std::uint64_t version() const { return version_; }  // of the values; at least 1
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }

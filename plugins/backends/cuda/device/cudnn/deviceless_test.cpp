@@ -43,7 +43,8 @@ class Deviceless : public testing::Test {
     api_ = shared;
     if (!api_) GTEST_SKIP() << "there is no cuDNN 9 here";
     if (api_->version() < kDeviceless) GTEST_SKIP() << "cuDNN " << api_->version() << " needs a device";
-    properties_ = std::make_unique<Descriptor>(describe_device(*api_, kH100));
+    properties_ = std::make_unique<Descriptor>(*api_, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a described device");
+    properties_->set_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, kH100).finalize();
   }
   CudnnTarget target() const { return {.handle = nullptr, .properties = properties_.get()}; }
   // Choices cannot be tried here. Allows time for a busy machine.
