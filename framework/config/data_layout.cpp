@@ -8,11 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "config/data_parts.h"
 #include "millrace/error.h"
