@@ -260,6 +260,7 @@ class ImagePrediction::Worker {
       if (type.request) type.request(use.table, at(context, use, type), request_);
     }
     for (const LayerPort port : owner_.ports_) request_.read(port);
+    request_.may_fold = true;
     options.request = request_;
     replica_ = owner_.device_->compile(*network, options);
     replica_->start();
