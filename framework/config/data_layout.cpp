@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_l
 constexpr std::array<std::string_view, 5> kHolds = {"classes", "masks", "images", "numbers", "labels"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
 // Keys of [data] for all parts; those of lists apply unless the file refers to them as its own variables.
-constexpr std::array<const char*, 5> kKeysOfSources = {"classes", "label", "leave_out", "unpaired", "empty"};
+constexpr std::array<const char*, 7> kKeysOfSources = {"classes", "label", "leave_out", "unpaired", "empty", "samples", "margin"};
 constexpr std::array<const char*, 5> kKeysOfLists = {"file", "root", "ending", "format", "encoding"};
 
 bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
@@ -359,7 +359,14 @@ class Finder {
     const auto of = [&](const std::string& in, const std::string& from) {
       return Part{"read_annotations", {{"images", in}, {"annotations", from}, {"target", target}}};
     };
-    return Layout{of(images, *first), of(others, *second), *first == *second && images == others};
+    Layout layout{of(images, *first), of(others, *second), *first == *second && images == others};
+    const auto [of_train, of_validate] = layout.is_one ? parts_in(images).pair() : std::pair<std::string, std::string>();
+    const auto is_folder = [&](const std::string& each) { return !each.empty() && places_.is_folder(each); };
+    if (!is_folder(of_train) || !is_folder(of_validate)) return layout;
+    layout.train.keys.emplace_back("folder", of_train.substr(of_train.rfind('/') + 1));
+    layout.validate.keys.emplace_back("folder", of_validate.substr(of_validate.rfind('/') + 1));
+    layout.is_one = false;
+    return layout;
   }
 
   // Files and folders named after parts, also behind another word: instances_train2017.json.

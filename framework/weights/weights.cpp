@@ -51,6 +51,12 @@ std::map<int, std::vector<float>> mean_statistics(const std::vector<std::unique_
   return statistics;
 }
 
+void save_weights_file(const std::string& path, const Network& network, const Weights& weights,
+                       const std::map<std::string, std::string>& metadata) {
+  const auto fetch = [&weights](int parameter) { return weights[static_cast<std::size_t>(parameter)]; };
+  WeightsFile(network, fetch, metadata).write(path);
+}
+
 WeightsFile::WeightsFile(const Network& network, Fetch fetch, std::map<std::string, std::string> metadata)
     : fetch_(std::move(fetch)), metadata_(std::move(metadata)) {
   for (const Parameter& parameter : network.parameters) {

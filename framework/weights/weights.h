@@ -52,6 +52,8 @@ class WeightsFile {
   Fetch fetch_;
   std::map<std::string, std::string> metadata_;
 };
+void save_weights_file(const std::string& path, const Network& network, const Weights& weights,
+                       const std::map<std::string, std::string>& metadata = {});
 
 // The names of classes by label, used to name predictions. Empty for other tools' metadata.
 std::map<std::string, std::string> metadata_of(const std::vector<std::string>& classes);

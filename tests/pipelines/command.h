@@ -45,6 +45,8 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
 
 // The same outcome; the test fails if its exit code is not 0.
 Outcome succeeded(Outcome outcome, std::source_location place = std::source_location::current());
+// Its standard error; the test fails if its exit code is another.
+std::string refused(const Outcome& outcome, int code = 2, std::source_location place = std::source_location::current());
 
 // Turns a forked process into this program, with its output in these files. Resets signals to their defaults, since `nohup` and
 // shells may have set some to be ignored.

@@ -34,16 +34,13 @@ class S3Checkpoints : public testing::Test {
   // `runs`: the folder of runs, separate on each machine.
   Outcome run(const std::string& runs, const std::string& checkpoints, const std::vector<std::string>& options = {},
               const Interruption& interruption = {}) const {
-    std::vector<std::string> words = {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"),
-                                      "--json"};
-    for (const std::string& each :
-         {"data.path=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), std::string("run.epochs=3"),
-          std::string("checkpoint.every=5 steps"), std::string("checkpoint.keep=2"), std::string("checkpoint.resume=auto"),
-          "checkpoint.folder=" + checkpoints}) {
-      words.insert(words.end(), {"--set", each});
-    }
-    words.insert(words.end(), options.begin(), options.end());
-    return run_command(words, interruption);
+    return run_command(
+        millrace::test::with(
+            {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--json"},
+            {"data.path=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), "run.epochs=3",
+             "checkpoint.every=5 steps", "checkpoint.keep=2", "checkpoint.resume=auto", "checkpoint.folder=" + checkpoints},
+            options),
+        interruption);
   }
   std::string weights_in(const std::string& runs) const {
     return read_file(millrace::test::find_file(folder_.path() / runs, "weights.safetensors"));

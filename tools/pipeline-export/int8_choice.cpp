@@ -126,7 +126,7 @@ class CalibrateInt8 : public Stage {
     for (const auto& [value, histogram] : histograms_) {
       const QuantiseAttributes grid = histogram.grid();
       const std::string name = kPrefix + value_name(*context_.network, value);
-      context_.run->figure(context_.graph, {.name = name, .value = grid.is_signed ? -grid.scale : grid.scale, .is_detail = true});
+      context_.run->figure(context_.graph, {.name = name, .value = grid.is_signed ? -grid.scale : grid.scale});
     }
   }
 

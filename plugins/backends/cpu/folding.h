@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "memory_region.h"
+#include "map_spec.h"
 #include "millrace/backend/fusion.h"
 
 namespace millrace::cpu {
@@ -33,14 +33,12 @@ struct PreparedWeights {
   std::size_t bytes = 0;
   // Writes `bytes` from float32 weights in the network's order.
   std::function<void(const float* weights, void* to)> fill;
-  MemoryRegion weights, bias;
+  void* weights = nullptr;
+  float* bias = nullptr;
   std::uint64_t version = 0;  // of the parameters that they were computed from; 0: none
 
-  std::size_t bias_bytes() const { return static_cast<std::size_t>(conv->output[0]) * sizeof(float); }
-  void allocate() {
-    weights = MemoryRegion(bytes);
-    bias = MemoryRegion(bias_bytes());
-  }
+  std::size_t channels() const { return static_cast<std::size_t>(conv->output[0]); }
+  std::size_t all_bytes() const { return aligned(bytes) + aligned(channels() * sizeof(float)); }
 };
 
 }  // namespace millrace::cpu

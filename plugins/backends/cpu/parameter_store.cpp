@@ -95,17 +95,30 @@ PreparedWeights& ParameterStore::prepare(const Layer& conv, const Layer* norm, c
                                          std::function<void(const float* weights, void* to)> fill) {
   const auto same = [&](const PreparedWeights& each) { return each.conv == &conv && each.form == form; };
   if (const auto found = std::ranges::find_if(prepared_, same); found != prepared_.end()) return *found;
-  prepared_.push_back({&conv, norm, form, bytes, std::move(fill), {}, {}, 0});
-  if (started_) prepared_.back().allocate();
+  prepared_.push_back({&conv, norm, form, bytes, std::move(fill), nullptr, nullptr, 0});
+  if (!started_) return prepared_.back();
+  place(prepared_.back(), later_memory_.emplace_back(prepared_.back().all_bytes()).as<std::byte>());
   return prepared_.back();
+}
+
+std::size_t ParameterStore::prepared_bytes() const {
+  std::size_t bytes = 0;
+  for (const PreparedWeights& each : prepared_) bytes += each.all_bytes();
+  return bytes;
+}
+
+std::byte* ParameterStore::place(PreparedWeights& prepared, std::byte* memory) {
+  prepared.weights = memory;
+  prepared.bias = reinterpret_cast<float*>(memory + aligned(prepared.bytes));
+  return memory + prepared.all_bytes();
 }
 
 void ParameterStore::refresh(PreparedWeights& prepared, const dnnl::engine& engine) {
   if (prepared.version == version_) return;
   const std::vector<int>& parameters = prepared.conv->parameters;
   std::vector<float> weights = read(kValue, parameters[0], engine);
-  const std::size_t channels = prepared.bias_bytes() / sizeof(float), each = weights.size() / channels;
-  const std::span<float> bias(prepared.bias.as<float>(), channels);
+  const std::size_t channels = prepared.channels(), each = weights.size() / channels;
+  const std::span<float> bias(prepared.bias, channels);
   std::ranges::fill(bias, 0.0F);
   if (parameters.size() > 1) std::copy_n(value(parameters[1]), channels, bias.begin());
   if (prepared.norm != nullptr) {
@@ -118,16 +131,15 @@ void ParameterStore::refresh(PreparedWeights& prepared, const dnnl::engine& engi
       bias[c] = static_cast<float>((double{bias[c]} - double{norm.mean[c]}) * scale + shift);
     }
   }
-  prepared.fill(weights.data(), prepared.weights.as<void>());
+  prepared.fill(weights.data(), prepared.weights);
   prepared.version = version_;
 }
 
 void ParameterStore::append_to(MemoryPlan& plan) const {
   const std::size_t directions = (most_directions_ + most_rearranged_) * sizeof(float);
   plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
-  std::size_t prepared = 0;
-  for (const PreparedWeights& each : prepared_) prepared += each.bytes + each.bias_bytes();
-  if (prepared > 0) plan.items.push_back({"weights prepared for kernels", prepared});
+  if (const std::size_t prepared = prepared_bytes(); prepared > 0)
+    plan.items.push_back({"weights prepared for kernels", prepared});
 }
 
 void ParameterStore::start() {
@@ -137,7 +149,9 @@ void ParameterStore::start() {
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
-  for (PreparedWeights& each : prepared_) each.allocate();
+  prepared_memory_ = MemoryRegion(prepared_bytes());
+  auto* free = prepared_memory_.as<std::byte>();
+  for (PreparedWeights& each : prepared_) free = place(each, free);
   started_ = true;
 }
 
@@ -276,7 +290,6 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
   plan_.states.check_size(state, index, values);
-  ++version_;
   float* destination = state_of(state, index);
   if (layouts_.has(index) && plan_.states.kind_of(state, index) == StateShape::element) {
     layouts_.from_canonical(index, values.data(), destination, engine);

@@ -74,7 +74,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
-  std::uint64_t version() const { return version_; }  // counts write(); at least 1
+  std::uint64_t version() const { return version_; }  // of the values; at least 1
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
@@ -88,11 +88,15 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
   void refresh_all_bf16();
+  std::size_t prepared_bytes() const;
+  static std::byte* place(PreparedWeights& prepared, std::byte* memory);  // returns the end of its memory
   void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
   std::deque<PreparedWeights> prepared_;
-  std::uint64_t version_ = 1;  // of the values
+  MemoryRegion prepared_memory_;            // one region: large pages make its first use faster
+  std::vector<MemoryRegion> later_memory_;  // of those requested after start()
+  std::uint64_t version_ = 1;               // of the values
   bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements

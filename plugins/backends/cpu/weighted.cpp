@@ -197,8 +197,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
   if (forward_) {
     const int parameter = layer().parameters[0];
-    void* const weights =
-        folded_ != nullptr ? folded_->weights.as<void>() : compile_context_.parameters.computed_value(parameter);
+    void* const weights = folded_ != nullptr ? folded_->weights : compile_context_.parameters.computed_value(parameter);
     forward_.bind(binding, engine, binding.at(from.tensor), weights, result);
     if (sums_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
     arguments_ = {{DNNL_ARG_SRC, forward_.source.memory()},

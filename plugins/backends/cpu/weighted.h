@@ -79,7 +79,7 @@ class Weighted : public Operation {
   Desc computed_destination(const Planner& planner) const;
   bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
   bool sums_apart() const { return finishes_apart() || (node_.residual != kNoResidual && !fuses_); }
-  const float* bias() const { return folded_ != nullptr ? folded_->bias.as<float>() : value(1); }
+  const float* bias() const { return folded_ != nullptr ? folded_->bias : value(1); }
   void finish() const;
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }

@@ -54,14 +54,14 @@ TEST_F(Formats, PascalVocMayLackSizeAndExtension) {
 
 TEST_F(Formats, PascalVocIsRefusedByFileAndLine) {
   expect_refused(written("a.xml", voc(voc_object("cat", "<xmin>2</xmin><ymin>2</ymin><xmax>nan</xmax><ymax>3</ymax>"))),
-                 "a.xml:9: nan is not a coordinate");
+                 "a.xml:8: nan is not a coordinate");
   expect_refused(written("a.xml", voc(voc_object("cat", "<xmin>2</xmin><ymin>two</ymin><xmax>3</xmax><ymax>3</ymax>"))),
-                 "a.xml:9: 'ymin' must be a number, found 'two'");
+                 "a.xml:8: 'ymin' must be a number, found 'two'");
   expect_refused(written("a.xml", voc(voc_object("cat", "<xmin>5</xmin><ymin>2</ymin><xmax>3</xmax><ymax>3</ymax>"))),
-                 "a.xml:9: a box from 4, 1 to 3, 3 has a negative side");
-  expect_refused(written("a.xml", voc(voc_object(""))), "a.xml:9: <object> has no <name>");
+                 "a.xml:8: a box from 4, 1 to 3, 3 has a negative side");
+  expect_refused(written("a.xml", voc(voc_object(""))), "a.xml:8: <object> has no <name>");
   expect_refused(written("a.xml", voc("", "a.png", "<width>6.5</width><height>4</height>")),
-                 "a.xml:2: 6.5 is not a width or height");
+                 "a.xml:1: 6.5 is not a width or height");
   expect_refused(written("a.xml", "<annotation>\n<object>\n</annotation>"), "a.xml:3: this is not XML");
   folder_.write("voc/a.xml", voc(""));
   folder_.write("voc/copy.xml", voc(""));
@@ -157,7 +157,7 @@ TEST_F(Formats, LabelMeHasPolygonsRectanglesAndCircles) {
   folder_.write("me/a.json", labelme(labelme_shape("dog", "polygon", "[[1, 1], [3, 1], [3, 3], [1, 3]]") + "," +
                                      labelme_shape("cat", "circle", "[[4.5, 2], [4.5, 3]]") + "," +
                                      labelme_shape("cat", "point", "[[1, 1]]")));
-  EXPECT_EQ(samples(params("me"))[0], "a.png 000000/022110/022110/000000");
+  EXPECT_EQ(samples(params("me"))[0], "a.png 000000/022010/022010/000000");
   EXPECT_NE(run_.warnings().back().find("1 points and lines, which have no area"), std::string::npos) << run_.warnings().back();
 }
 

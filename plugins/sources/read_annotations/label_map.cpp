@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "millrace/detail/byte_buffer.h"
 #include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 

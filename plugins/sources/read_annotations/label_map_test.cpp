@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "millrace/detail/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 namespace {

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -22,6 +24,7 @@ namespace {
 
 constexpr std::uint8_t kIgnored = 255;
 constexpr const char* kBackground = "background";
+constexpr std::size_t kChannels = 3;  // of objects that are cut out
 
 bool may_hold_annotations(std::string_view name) {
   const std::string lower = lower_case(name);
@@ -65,6 +68,7 @@ ShapeRules rules_of(const ReadAnnotations::Params& params) {
   rules.leave_out = params.leave_out;
   rules.ignored = {params.ignored.begin(), params.ignored.end()};
   rules.keeps_outlines = params.target == ReadAnnotations::Made::map;
+  rules.needs_sizes = rules.keeps_outlines || params.samples == "objects";
   rules.refuses_unknown = !are_columns;
   return rules;
 }
@@ -117,6 +121,8 @@ void ReadAnnotations::describe(StageDescription<Params>& d) {
   d.params.add("annotations", &Params::annotations)
       .required()
       .text("a file of annotations, or a folder of them; the format is found by content");
+  d.params.add("folder", &Params::folder)
+      .text("use only images in this folder of `images`; the annotations may be those of others too");
   d.params
       .add("target", &Params::target,
            {{"class", Made::one_class}, {"labels", Made::labels}, {"counts", Made::counts}, {"map", Made::map}})
@@ -133,6 +139,12 @@ void ReadAnnotations::describe(StageDescription<Params>& d) {
   d.params.add("ignored", &Params::ignored).text("classes whose shapes are ignored, as crowds are");
   d.params.add("leave_out", &Params::leave_out)
       .text("classes to leave out, as if they had no shapes; * matches any text. Those in `classes` stay");
+  d.params.add("samples", &Params::samples)
+      .choices({"images", "objects"})
+      .text("objects: each shape is a sample, cut out of its image; for target = \"class\"");
+  d.params.add("margin", &Params::margin)
+      .range(0, 10)
+      .text("what is cut out around an object, on each side, as a share of its width and height");
   d.params.add("empty", &Params::empty)
       .choices({"auto", "background", "refuse", "leave out"})
       .text(
@@ -153,7 +165,10 @@ ReadAnnotations::ReadAnnotations(const Params& params, const StageSite& site)
       annotations_(params.annotations),
       root_(join_url(params.images, "")),
       made_(params.target),
+      has_objects_(params.samples == "objects"),
+      margin_(params.margin),
       skips_missing_(params.unpaired == "skip"),
+      folder_(params.folder.empty() ? "" : join_url(params.folder, "")),
       empty_(params.empty),
       rules_(rules_of(params)),
       image_storage_(storage_for(site, "images", params.images, Storage::Kind::folder)),
@@ -166,6 +181,7 @@ ReadAnnotations::ReadAnnotations(const Params& params, const StageSite& site)
       fail(ErrorKind::usage, "numbers: a class is listed twice");
     refuse_choices_by_class(params, "images have several labels here");
   }
+  if (has_objects_ && made_ != Made::one_class) fail(ErrorKind::usage, "samples: objects have a class each: target = \"class\"");
   if (made_ == Made::map) refuse_choices_by_class(params, "pixels have classes here, images do not");
   if (empty_ == "auto") empty_ = made_ == Made::one_class ? "refuse" : "background";
 }
@@ -285,10 +301,38 @@ void ReadAnnotations::add_sample(const ShapeList::Image& image, std::int32_t lab
     drawn_.push_back(image);
     largest += png_bytes(image.size.width, image.size.height);
   }
+  if (has_objects_) {
+    const Object& object = objects_.back();
+    largest = static_cast<std::size_t>(object.width) * static_cast<std::size_t>(object.height) * kChannels;
+  }
   largest_ = std::max(largest_, largest);
 }
 
+// The bounding box of each shape with its margin, in whole pixels, within the image.
+void ReadAnnotations::add_objects(const ShapeList::Image& image) {
+  for (std::uint64_t i = image.begin; i < image.end; ++i) {
+    const StoredShape& shape = shapes_->shapes()[i];
+    if (shape.label == StoredShape::kIgnored) continue;
+    const auto [width, height] = image.size;
+    Object object{image.size, 0, 0, width, height};
+    if (shape.kind != AnnotatedShape::Kind::image) {
+      const auto [left, top, right, bottom] = shape.box;
+      const double x = margin_ * (right - left), y = margin_ * (bottom - top);
+      const auto within = [](double value, int side) {
+        return static_cast<int>(std::clamp(value, 0., static_cast<double>(side)));
+      };
+      object.left = within(std::floor(left - x), width - 1);
+      object.top = within(std::floor(top - y), height - 1);
+      object.width = std::max(within(std::ceil(right + x), width) - object.left, 1);
+      object.height = std::max(within(std::ceil(bottom + y), height) - object.top, 1);
+    }
+    objects_.push_back(object);
+    add_sample(image, map_labels_[static_cast<std::size_t>(shape.label)]);
+  }
+}
+
 void ReadAnnotations::take(const ShapeList::Image& image) {
+  if (has_objects_) return add_objects(image);
   std::set<std::int32_t> labels;
   std::vector<float> counts(columns_.size());
   for (std::uint64_t i = image.begin; i < image.end; ++i) {
@@ -323,7 +367,44 @@ void ReadAnnotations::take(const ShapeList::Image& image) {
   for (const float count : counts) numbers_.push_back(made_ == Made::labels ? std::min(count, 1.F) : count);
 }
 
+void ReadAnnotations::make_decoder() {
+  const StageType* const type = registry_->stages().find("decode_image");
+  if (type == nullptr) fail(ErrorKind::usage, "samples: objects need the stage decode_image, which no plugin provides");
+  StepContext context;
+  context.graph = table_;
+  context.name = "decode_image";
+  context.registry = registry_;
+  Diagnostics errors;
+  decoder_ = std::dynamic_pointer_cast<SampleTransform>(type->create(Value(), context, errors));
+  errors.throw_if_any();
+  decoder_->open();
+}
+
+// Gives the object's pixels as decoded ones.
+void ReadAnnotations::cut_out(std::uint64_t index, Sample& sample) const {
+  thread_local Sample whole;
+  whole.reset(sample.key, {});
+  whole.url = sample.url;
+  read_sample_file(image_storage_, sample.url, whole.encoded);
+  Draw none(0, sample.key, 0);
+  decoder_->process(whole, none);
+  const ImageView image = whole.image();
+  const Object& object = objects_[index];
+  if (image.shape.width != object.image.width || image.shape.height != object.image.height)
+    fail(ErrorKind::content, "the image is {} x {}, and the annotations were made on {} x {} pixels (width x height)",
+         image.shape.width, image.shape.height, object.image.width, object.image.height);
+  sample.decoded = {object.height, object.width, static_cast<int>(kChannels)};
+  std::uint8_t* out = sample.encoded.resize(sample.decoded.bytes());
+  const std::size_t row = static_cast<std::size_t>(object.width) * kChannels;
+  for (int y = 0; y < object.height; ++y, out += row) {
+    const std::size_t at = static_cast<std::size_t>(object.top + y) * static_cast<std::size_t>(image.shape.width) +
+                           static_cast<std::size_t>(object.left);
+    std::memcpy(out, image.data + at * kChannels, row);
+  }
+}
+
 void ReadAnnotations::open() {
+  if (has_objects_) make_decoder();
   list_images();
   const auto size_of = [&](std::uint32_t image) -> std::optional<ImageSize> {
     ByteBuffer bytes;
@@ -350,16 +431,17 @@ void ReadAnnotations::open() {
   choose_classes();
   std::vector<ShapeList::Image> images = shapes_->images();
   std::ranges::sort(images, [&](const auto& a, const auto& b) { return names_[a.name] < names_[b.name]; });
-  for (const ShapeList::Image& image : images) take(image);
+  for (const ShapeList::Image& image : images) {
+    if (is_in_folder(image.name)) take(image);
+  }
   if (paths_.size() == 0)
     fail(ErrorKind::data, "'{}' leaves no image of '{}' to read", line_text(annotations_), line_text(images_));
   paths_.finish();
-  const std::size_t unlisted = names_.size() - images.size();
-  if (unlisted > 0) {
-    std::vector<char> is_listed(names_.size());
-    for (const ShapeList::Image& image : images) is_listed[image.name] = 1;
-    const auto first = static_cast<std::size_t>(std::ranges::find(is_listed, 0) - is_listed.begin());
-    left_out_.add({"image without annotations", "images without annotations"}, names_[first], unlisted);
+  std::vector<char> is_listed(names_.size());
+  for (const ShapeList::Image& image : images) is_listed[image.name] = 1;
+  for (std::size_t name = 0; name < names_.size(); ++name) {
+    if (is_listed[name] == 0 && is_in_folder(name))
+      left_out_.add({"image without annotations", "images without annotations"}, names_[name]);
   }
   warn_of_skipped();
   names_ = {};
@@ -420,6 +502,7 @@ void ReadAnnotations::read(Sample& sample) {
   sample.label = label(index);
   const std::size_t width = columns_.size();
   sample.numbers.assign(numbers_.data() + index * width, numbers_.data() + (index + 1) * width);
+  if (has_objects_) return cut_out(index, sample);
   read_sample_file(image_storage_, sample.url, sample.encoded);
   if (made_ != Made::map) return;
   sample.target_url.assign(annotations_);
@@ -439,7 +522,7 @@ void ReadAnnotations::read(Sample& sample) {
 std::size_t ReadAnnotations::memory_bound() const {
   return paths_.memory() + (shapes_ ? shapes_->memory() : 0) + bytes_.capacity() * sizeof(std::uint32_t) +
          labels_.capacity() * sizeof(std::int32_t) + numbers_.capacity() * sizeof(float) +
-         drawn_.capacity() * sizeof(ShapeList::Image);
+         drawn_.capacity() * sizeof(ShapeList::Image) + objects_.capacity() * sizeof(Object);
 }
 
 }  // namespace millrace

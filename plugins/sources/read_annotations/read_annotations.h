@@ -25,6 +25,8 @@ namespace millrace {
 //   annotations = "data/train.json"
 //   target      = "map"
 //
+// With samples = "objects" each shape is a sample: its bounding box with a margin, cut out of the upright image, and its class.
+//
 //   class    the class of all shapes in an image; an image with several classes is an error
 //   labels   for each class in `numbers`, 1 if the image has a shape of it, else 0
 //   counts   for each class in `numbers`, the number of its shapes
@@ -42,10 +44,13 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   struct Params : SourceParams {
     std::string images, annotations;
     Made target = Made::one_class;
+    std::string folder;
     Value classes = Value(Array{});
     std::vector<std::string> numbers;
     std::vector<std::string> ignored;
     std::vector<std::string> leave_out;
+    std::string samples = "images";
+    double margin = 0;
     std::string empty = "auto";
     std::string unpaired = "fail";
   };
@@ -73,8 +78,12 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
 
   void list_images();
   void read_files(ShapeList& shapes);
+  bool is_in_folder(std::size_t name) const { return names_[name].starts_with(folder_); }
   void take(const ShapeList::Image& image);  // adds a sample, or leaves the image out
   void add_sample(const ShapeList::Image& image, std::int32_t label);
+  void add_objects(const ShapeList::Image& image);
+  void make_decoder();
+  void cut_out(std::uint64_t index, Sample& sample) const;
   std::vector<std::string> classes_with_background(const std::vector<std::string>& names) const;
   void choose_classes();
   void warn_of_skipped() const;
@@ -85,7 +94,10 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   const std::string table_;                        // the source's table: "train.read"
   const std::string images_, annotations_, root_;  // root_ ends with '/'
   const Made made_;
+  const bool has_objects_;
+  const double margin_;  // of an object, on each side, as a share of its sides
   const bool skips_missing_;
+  const std::string folder_;  // ends with '/', or is empty
   std::string empty_;
   std::vector<std::string> columns_;
   ShapeRules rules_;
@@ -95,6 +107,12 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   ImageNames names_;                         // until open() ends
   std::vector<std::uint64_t> listed_bytes_;  // by image in names_, likewise
   std::vector<std::uint64_t> listed_versions_;
+  struct Object {
+    ImageSize image;
+    int left = 0, top = 0, width = 0, height = 0;
+  };
+  std::vector<Object> objects_;               // by sample
+  std::shared_ptr<SampleTransform> decoder_;  // for objects
   std::unique_ptr<ShapeList> shapes_;
   std::vector<std::string> classes_, given_colours_, colours_;
   std::uint8_t background_ = 0;           // its label

@@ -24,7 +24,7 @@ using Made = ReadAnnotations::Made;
 class ReadAnnotationsTest : public testing::Test {
  protected:
   ReadAnnotationsTest() {
-    for (const char* plugin : {"storage_file", "annotations"})
+    for (const char* plugin : {"storage_file", "annotations", "decode_image"})
       load_plugin(registry_, fmt::format(MILLRACE_PLUGINS "/{}.so", plugin));
     context_.registry = &registry_;
     context_.run = &run_;

@@ -1,3 +1,4 @@
+#include "label_map.h"
 #include "read_annotations_fixture.h"
 
 namespace millrace {
@@ -162,9 +163,10 @@ TEST_F(Coco, ImagesThatAreMissingOrNamedTwiceAreRefused) {
   const std::string twice = R"(, {"id": 11, "file_name": "./a.png", "width": 6, "height": 4})";
   EXPECT_NE(error_of(written("a.json", coco("", twice))).find("'a.png' is annotated twice, in"), std::string::npos);
   image("others/d.png");
+  const std::size_t before = run_.warnings().size();
   EXPECT_EQ(samples(written("a.json", coco(shape(7, 2, R"("bbox": [0, 0, 2, 2])")))).size(), 2U);
-  EXPECT_NE(run_.warnings().back().find("1 image without annotations, 'others/d.png'"), std::string::npos)
-      << run_.warnings().back();
+  EXPECT_NE(run_.warnings()[before].find("1 image without annotations, 'others/d.png'"), std::string::npos)
+      << run_.warnings()[before];
 }
 
 TEST_F(Coco, AnImageOfAnotherSizeIsABadSample) {
@@ -199,6 +201,50 @@ TEST_F(Coco, NamesOfAnotherMachineAreFoundBelowTheFolderOfImagesAlone) {
   image("night/c.png");
   const auto file = written("a.json", coco("", R"(, {"id": 11, "file_name": "c.png", "width": 6, "height": 4})"));
   EXPECT_NE(error_of(file).find("'c.png' may be 'day/c.png' or another image of this name"), std::string::npos) << error_of(file);
+}
+
+TEST_F(Coco, AFolderIsReadAloneWithTheClassesOfAll) {
+  image("train/c.png");
+  const std::string more = R"(, {"id": 11, "file_name": "c.png", "width": 6, "height": 4})";
+  auto file = written("a.json", coco(shape(11, 5, R"("bbox": [0, 0, 2, 2])"), more));
+  file.folder = "train";
+  EXPECT_EQ(samples(file), Texts{"train/c.png 220000/220000/000000/000000"});
+  file.folder = "val";
+  EXPECT_NE(error_of(file).find("a.json' leaves no image of"), std::string::npos) << error_of(file);
+}
+
+TEST_F(Coco, EachObjectCanBeASample) {
+  std::vector<std::uint8_t> pixels(24);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(10 * i);
+  ByteBuffer png;
+  write_png(pixels.data(), 6, 4, png);
+  folder_.write("images/a.png", testkit::text(png));
+  auto file = written("a.json",
+                      coco(shape(7, 5, R"("bbox": [1, 1, 2, 2])") + "," + shape(7, 2, R"("bbox": [4.5, 2.5, 4, 1])") + "," +
+                           shape(7, 2, R"("bbox": [0, 0, 2, 2], "iscrowd": 1)") + "," +
+                           shape(7, 5, R"("segmentation": {"size": [4, 6], "counts": [1, 2, 1, 1, 19]})")),
+                      Made::one_class);
+  file.samples = "objects";
+  const auto parts = [&] {
+    const auto source = opened(file);
+    Texts texts;
+    Sample sample;
+    for (std::uint64_t index = 0; index < source->size(); ++index) {
+      testkit::read(*source, index, sample);
+      EXPECT_EQ(sample.encoded.size(), sample.decoded.bytes());
+      EXPECT_LE(sample.encoded.size(), source->largest_encoded());
+      EXPECT_EQ(sample.url, folder_ / "images/a.png");
+      texts.push_back(fmt::format("{} {} x {} from {}", source->classes()[static_cast<std::size_t>(sample.label)],
+                                  sample.decoded.width, sample.decoded.height, sample.encoded.data()[0] / 10));
+    }
+    return texts;
+  };
+  EXPECT_EQ(parts(), (Texts{"dog 2 x 2 from 7", "cat 2 x 2 from 16", "dog 2 x 3 from 0"})) << "in whole pixels, within the image";
+  file.margin = 0.5;
+  EXPECT_EQ(parts(), (Texts{"dog 4 x 4 from 0", "cat 4 x 2 from 14", "dog 3 x 4 from 0"}));
+  file.target = Made::map;
+  EXPECT_EQ(testkit::error_of([&] { ReadAnnotations(file, context_); }).message(),
+            "samples: objects have a class each: target = \"class\"");
 }
 
 TEST_F(Coco, TheFingerprintFollowsImagesAndAnnotations) {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "label_map.h"
-#include "millrace/detail/value.h"
 #include "millrace/error.h"
+#include "millrace/params.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -98,7 +98,7 @@ std::uint32_t ShapeList::image(const AnnotatedImage& image) {
 
 void ShapeList::add_image(std::uint32_t name, const ImageSize& stated) {
   images_.push_back({name, stated});
-  if (stated.width != 0 || !rules_.keeps_outlines) return;
+  if (stated.width != 0 || !rules_.needs_sizes) return;
   const auto size = size_of_(name);
   if (!size) fail(ErrorKind::data, "the size of '{}' cannot be read: it is neither a JPEG nor a PNG", line_text(names_[name]));
   check_size(size->width, size->height);
@@ -137,7 +137,7 @@ void ShapeList::check_mask(const AnnotatedShape& shape, const Image& image) cons
 }
 
 bool ShapeList::keep_polygons(const std::vector<std::vector<double>>& polygons, double x_scale, double y_scale,
-                              const Image& image) {
+                              const Image& image, StoredShape& stored) {
   constexpr std::size_t kTriangle = 6;
   Bounds all;
   bool has_area = false;
@@ -162,29 +162,45 @@ bool ShapeList::keep_polygons(const std::vector<std::vector<double>>& polygons, 
   }
   const bool is_inside =
       image.size.width == 0 || (all.right > 0 && all.bottom > 0 && all.left < image.size.width && all.top < image.size.height);
+  stored.box = {static_cast<float>(all.left), static_cast<float>(all.top), static_cast<float>(all.right),
+                static_cast<float>(all.bottom)};
   if (!is_inside) skipped_.add({"shape outside its image", "shapes outside their images"}, name);
   return is_inside;
 }
 
-bool ShapeList::keep_outline(const AnnotatedShape& shape, const Image& image) {
+bool ShapeList::keep_mask(const AnnotatedShape& shape, const Image& image, StoredShape& stored) {
+  check_mask(shape, image);
+  Bounds bounds;
+  bool has_area = false;
+  const auto height = static_cast<std::uint64_t>(std::max(image.size.height, 1));
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < shape.runs.size(); at += shape.runs[i++]) {
+    if (i % 2 == 0 || shape.runs[i] == 0) continue;
+    has_area = true;
+    const std::uint64_t last = at + shape.runs[i] - 1, column = at / height, last_column = last / height;
+    const bool is_in_one = column == last_column;  // otherwise it reaches the upper and the lower edge
+    bounds.add(static_cast<double>(column), is_in_one ? static_cast<double>(at % height) : 0);
+    bounds.add(static_cast<double>(last_column + 1), static_cast<double>(is_in_one ? last % height + 1 : height));
+  }
+  if (!has_area) skipped_.add({"shape without area", "shapes without area"}, names_[image.name]);
+  stored.box = {static_cast<float>(bounds.left), static_cast<float>(bounds.top), static_cast<float>(bounds.right),
+                static_cast<float>(bounds.bottom)};
+  if (has_area && rules_.keeps_outlines) outlines_.insert(outlines_.end(), shape.runs.begin(), shape.runs.end());
+  return has_area;
+}
+
+bool ShapeList::keep_outline(const AnnotatedShape& shape, const Image& image, StoredShape& stored) {
   const bool scales = shape.is_relative && image.size.width != 0;
   const double x_scale = scales ? image.size.width : 1, y_scale = scales ? image.size.height : 1;
   switch (shape.kind) {
     case AnnotatedShape::Kind::image: return true;
-    case AnnotatedShape::Kind::mask: {
-      check_mask(shape, image);
-      bool has_area = false;
-      for (std::size_t i = 1; i < shape.runs.size(); i += 2) has_area = has_area || shape.runs[i] > 0;
-      if (!has_area) skipped_.add({"shape without area", "shapes without area"}, names_[image.name]);
-      if (has_area && rules_.keeps_outlines) outlines_.insert(outlines_.end(), shape.runs.begin(), shape.runs.end());
-      return has_area;
-    }
-    case AnnotatedShape::Kind::polygon: return keep_polygons(shape.polygons, x_scale, y_scale, image);
+    case AnnotatedShape::Kind::mask: return keep_mask(shape, image, stored);
+    case AnnotatedShape::Kind::polygon: return keep_polygons(shape.polygons, x_scale, y_scale, image, stored);
     case AnnotatedShape::Kind::box: {
       const auto& [left, top, right, bottom] = shape.box;
       if (right < left || bottom < top)
         fail(ErrorKind::data, "a box from {}, {} to {}, {} has a negative side", left, top, right, bottom);
-      return keep_polygons({{left, top, left, bottom, right, bottom, right, top}}, x_scale, y_scale, image);
+      return keep_polygons({{left, top, left, bottom, right, bottom, right, top}}, x_scale, y_scale, image, stored);
     }
   }
   return false;
@@ -194,8 +210,8 @@ void ShapeList::shape(std::uint32_t image, const AnnotatedShape& shape) {
   if (image == kMissing) return;
   const std::optional<std::int32_t> label = label_of(shape);
   if (!label) return;
-  StoredShape stored{image, *label, shape.kind, outlines_.size(), 0};
-  const bool is_kept = keep_outline(shape, images_[image]);
+  StoredShape stored{image, *label, shape.kind, outlines_.size(), 0, {}};
+  const bool is_kept = keep_outline(shape, images_[image], stored);
   if (!is_kept) {
     outlines_.resize(stored.begin);
     return;

@@ -26,6 +26,7 @@ struct ShapeRules {
   std::set<std::string> ignored;       // classes whose shapes are ignored, like crowds
   bool skips_missing = false;          // images without a file are left out, with a warning
   bool keeps_outlines = false;         // polygons, masks and boxes are drawn
+  bool needs_sizes = false;            // the size of each image, from its file if the annotations do not state it
   bool refuses_unknown = true;         // a class that `classes` lacks is an error; else such shapes do not count
 };
 
@@ -35,7 +36,8 @@ struct StoredShape {
   std::uint32_t image = 0;  // the number that ShapeList::image() returned
   std::int32_t label = kIgnored;
   AnnotatedShape::Kind kind = AnnotatedShape::Kind::image;
-  std::uint64_t begin = 0, end = 0;  // its part of ShapeList::outlines()
+  std::uint64_t begin = 0, end = 0;  // its part of the outlines
+  std::array<float, 4> box = {};     // left, top, right, bottom; may leave the image. Not of Kind::image
 };
 
 class ShapeList : public AnnotationSink {
@@ -81,8 +83,10 @@ class ShapeList : public AnnotationSink {
   std::int32_t add_class(const std::string& name);
   void check_mask(const AnnotatedShape& shape, const Image& image) const;
   // Scales and stores what is drawn; false: the shape covers nothing of its image, and the reason is counted.
-  bool keep_outline(const AnnotatedShape& shape, const Image& image);
-  bool keep_polygons(const std::vector<std::vector<double>>& polygons, double x_scale, double y_scale, const Image& image);
+  bool keep_outline(const AnnotatedShape& shape, const Image& image, StoredShape& stored);
+  bool keep_mask(const AnnotatedShape& shape, const Image& image, StoredShape& stored);
+  bool keep_polygons(const std::vector<std::vector<double>>& polygons, double x_scale, double y_scale, const Image& image,
+                     StoredShape& stored);
 
   const ShapeRules& rules_;
   const ImageNames& names_;

@@ -59,8 +59,7 @@ class Depthwise final : public OwnConvolution {
     return {extents(), to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g};
   }
   const void* weights() const {
-    return prepared() != nullptr ? prepared()->weights.as<void>()
-                                 : compile_context_.parameters.computed_value(layer().parameters[0]);
+    return prepared() != nullptr ? prepared()->weights : compile_context_.parameters.computed_value(layer().parameters[0]);
   }
 
   PoolWindow window_;

@@ -48,7 +48,7 @@ void OwnConvolution::bind(const Planner& planner, const Binding& binding) {
 
 void OwnConvolution::forward(const Pass&) {
   if (prepared_ != nullptr) compile_context_.parameters.refresh(*prepared_, compile_context_.engine);
-  const float* const bias = prepared_ != nullptr ? prepared_->bias.as<float>() : has_bias() ? value(1) : nullptr;
+  const float* const bias = prepared_ != nullptr ? prepared_->bias : has_bias() ? value(1) : nullptr;
   const bool apart = node_.residual != kNoResidual || (norm_ != nullptr && prepared_ == nullptr);
   convolve(x_, bias, !apart && is(Activation::relu), sums_);
   if (apart) finish();

@@ -143,7 +143,7 @@ class Int8Trial {
       stream.wait();
     };
     // Unsigned bytes: the inputs plus a constant, and then that constant alone is taken off.
-    constexpr int kRaised = 16;
+    constexpr int kRaised = 32;  // the least input of a trial is -32
     auto* const bytes = static_cast<std::uint8_t*>(part(0));
     const bool raised = type_of(sum_.source) == memory::data_type::u8;
     std::vector<float> constant(raised ? results : 0);

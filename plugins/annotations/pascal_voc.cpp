@@ -1,11 +1,11 @@
 // Pascal VOC: an XML file for each image (VOC2012 development kit, "Bounding box annotation"). Boxes name their first and last
 // pixels, counted from 1.
-#include "../text_values.h"
-#include "../xml_document.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/text.h"
+#include "text_values.h"
+#include "xml_document.h"
 
 namespace millrace {
 

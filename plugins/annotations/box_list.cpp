@@ -6,11 +6,11 @@
 #include <array>
 #include <optional>
 
-#include "../text_values.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/text.h"
+#include "text_values.h"
 
 namespace millrace {
 

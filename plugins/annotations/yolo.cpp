@@ -7,11 +7,11 @@
 #include <cmath>
 #include <ranges>
 
-#include "../text_values.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/text.h"
+#include "text_values.h"
 
 namespace millrace {
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <set>
 
-#include "../outlines.h"
-#include "../text_values.h"
-#include "../xml_document.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/text.h"
+#include "outlines.h"
+#include "text_values.h"
+#include "xml_document.h"
 
 namespace millrace {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../json_document.h"
-#include "../outlines.h"
+#include "json_document.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/text.h"
+#include "outlines.h"
 
 namespace millrace {
 

@@ -2,14 +2,14 @@
 // cancelled counts. Coordinates are percent. A box turns about its upper left corner.
 #include <fmt/format.h>
 
-#include "../json_document.h"
-#include "../outlines.h"
+#include "json_document.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/files.h"
 #include "millrace/util/paths.h"
 #include "millrace/util/text.h"
+#include "outlines.h"
 
 namespace millrace {
 

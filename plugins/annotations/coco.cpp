@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include "../json_document.h"
+#include "json_document.h"
 #include "millrace/annotation.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
