@@ -69,14 +69,8 @@ TEST_F(BestCheckpointTest, APointerThatCannotBeWrittenIsAnErrorOnlyWhereACheckpo
                   [this](const std::string& text) { warnings_ += text + "\n"; });
   };
   use(3, false);
-  EXPECT_EQ(
-      warnings_.find("the file 'latest' does not name '" + (folder_.path() / checkpoint_name(3)).string() + "' yet: cannot "), 0U)
-      << warnings_;
-  const Error error = testkit::error_of([&] { use(1, true); });
-  EXPECT_EQ(error.kind(), ErrorKind::storage);
-  EXPECT_NE(error.message().find("step-000000001' cannot be made the run's newest checkpoint: cannot "), std::string::npos)
-      << error.message();
-  EXPECT_NE(error.message().find("deleting the later checkpoints"), std::string::npos) << error.message();
+  EXPECT_MESSAGE(warnings_);
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::storage, [&] { use(1, true); }).message());
   EXPECT_EQ(pointed_to(folder_.path(), "latest"), checkpoint_name(9));
 }
 

@@ -34,9 +34,8 @@ TEST(Changes, OfTheDataAreAnotherListingOfAsManySamples) {
   EXPECT_EQ(differences(then, then), "");
   EXPECT_EQ(differences({240, classes}, then), "") << "an older checkpoint";
   const std::string what = "(mine.toml:14:1: names of samples, their labels or their order have changed)\n";
-  EXPECT_EQ(differences(then, {240, classes, {120, 120}, 1}),
-            "train.read.listing: fedcba9876543210 before, now 0000000000000001 " + what);
-  EXPECT_EQ(differences(then, {240, classes, {120, 119}, 1}), "train.read.listing: 120 of class 'ring' before, now 119 " + what);
+  EXPECT_MESSAGE(differences(then, {240, classes, {120, 120}, 1}));
+  EXPECT_MESSAGE(differences(then, {240, classes, {120, 119}, 1}));
   EXPECT_MESSAGE(differences(then, {241, classes, {120, 121}, 1}));
   EXPECT_MESSAGE(text_of(data_differences(Data{{"train.read", then}}, Data{{"train.read", {240, classes, {120, 120}, 1}}}, {})));
 }
@@ -99,9 +98,7 @@ TEST(Changes, MayBeAllowedOfKeysThatThereAre) {
   EXPECT_NO_THROW(require_keys({"network.use", "network.use.layers", "network.use.layers[1].probability", "run.epochs", "stop",
                                 "stop.max_steps", "plateau.factor"},
                                keys));
-  const Error error = testkit::error_of([&] { require_keys({"run.epochs", "run.epoch"}, keys); });
-  EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_MESSAGE(error.what());
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { require_keys({"run.epochs", "run.epoch"}, keys); }).what());
 }
 
 }  // namespace

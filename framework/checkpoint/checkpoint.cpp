@@ -9,10 +9,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <memory>
-#include <utility>
 
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"

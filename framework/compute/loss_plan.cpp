@@ -1,7 +1,6 @@
 #include "millrace/backend/loss_plan.h"
 
 #include <algorithm>
-#include <span>
 #include <string_view>
 
 #include "millrace/backend/network.h"

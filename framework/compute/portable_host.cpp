@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "compute/staging.h"
@@ -171,9 +170,7 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
 void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t place) {
   const Patch patch{place, 1, 0, e.channels, true};
   const std::int64_t step = divided_up(e.channels, 16) * 16;
-  RowArrays row;
-  row.channels = e.channels;
-  row.divisor = e.divisor;
+  RowArrays row{.channels = e.channels, .divisor = e.divisor};
   float* next = staged.data();
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t, next += step) {
     const TensorView& view = e.tensors[t];

@@ -14,6 +14,7 @@
 #include "millrace/source.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/source_parts.h"
+#include "testkit/files.h"
 #include "testkit/messages.h"
 
 namespace millrace {
@@ -107,13 +108,7 @@ std::map<std::int32_t, int> shares(const SampleOrder& order, const Source& sourc
 }
 
 std::string refusal(const Source& source, ErrorKind kind = ErrorKind::usage) {
-  try {
-    const SampleOrder order(source, 1);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind);
-    return error.message();
-  }
-  return "nothing was thrown";
+  return testkit::error_of(kind, [&] { const SampleOrder order(source, 1); }).message();
 }
 
 TEST(SampleOrder, IsTheListingWhenNothingIsAskedFor) {

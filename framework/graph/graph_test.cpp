@@ -12,6 +12,7 @@
 
 #include "graph/line_fixture.h"
 #include "millrace/batch.h"
+#include "testkit/files.h"
 #include "testkit/messages.h"
 
 namespace millrace {
@@ -174,13 +175,7 @@ TEST(Graph, SkipsBadSamplesWithoutLosingTheirSlot) {
 // ---- Errors ----
 
 std::string error_of(TestGraph& test, const TestGraph::Options& options, ErrorKind kind) {
-  try {
-    test.run(options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  return "no error";
+  return testkit::error_of(kind, [&] { test.run(options); }).what();
 }
 
 TEST(GraphError, OfAReadNamesStageAndSample) {
@@ -315,7 +310,7 @@ TEST(GraphError, SaysWhenAStageSwallowsSamples) {
   test.add<Swallows>("swallows");
   test.add<CountingBatcher>("batch");
   test.add<BatchLog>("log");
-  EXPECT_NE(error_of(test, {}, ErrorKind::run).find("graph 'train': step 3 never became complete"), std::string::npos);
+  EXPECT_MESSAGE(error_of(test, {}, ErrorKind::run));
 }
 
 TEST(GraphError, TooFewSamplesForABatchAreRefused) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/messages.h"
 #include "weights/safetensors.h"
 
@@ -121,34 +122,20 @@ TEST_F(Transfer, TakesTheTensorsInsideAName) {
   write_safetensors(file_, tensors);
   EXPECT_EQ(load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "ema"}, network_),
             (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  try {
-    load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_MESSAGE(error.message());
-  }
+  EXPECT_MESSAGE(
+      testkit::error_of([&] { load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_); }).message());
 }
 
 TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "large"}});
-  try {
-    load_weights({file_, {}, {}}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_MESSAGE(error.message());
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { load_weights({file_, {}, {}}, network_); }).message());
 }
 
 TEST_F(Transfer, FindsTheWeightsInAFolder) {
   const std::string folder = file_ + ".folder", inside = folder + "/weights.safetensors";
   std::filesystem::create_directories(folder);
   write_safetensors(inside, {conv_});
-  try {
-    read_tensors(folder);
-    FAIL() << "the folder was read";
-  } catch (const Error& error) {
-    EXPECT_MESSAGE(error.message());
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { read_tensors(folder); }).message());
   std::filesystem::remove_all(folder);
 }
 
@@ -301,12 +288,8 @@ TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
   const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x\\x1b[31m\\x0afc.bias\\x07' (1) belongs to no layer");
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "lar\x1bge"}});
-  try {
-    load_weights({file_, {}, {}}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("', the weights of network 'lar\\x1bge', does"), std::string::npos) << error.message();
-  }
+  const Error error = testkit::error_of([&] { load_weights({file_, {}, {}}, network_); });
+  EXPECT_NE(error.message().find("', the weights of network 'lar\\x1bge', does"), std::string::npos) << error.message();
 }
 
 TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {

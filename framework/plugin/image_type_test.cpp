@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "millrace/batch.h"
+#include "testkit/files.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/messages.h"
 #include "testkit/stages.h"
@@ -127,15 +128,10 @@ TEST(ImageType, AStageThatBreaksItsWordIsFoundOut) {
   test.add<Plain>("plain");
   test.add<testkit::CountingBatcher>("batch", table({{"size", Value(4)}}));
   test.add<testkit::BatchLog>("log");
-  try {
-    test.run({.threads = 2});
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("an image of 4 x 4 x 3, u16 arrives, but 8-bit images of one frame were announced"),
-              std::string::npos)
-        << error.what();
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { test.run({.threads = 2}); });
+  EXPECT_NE(std::string(error.what()).find("an image of 4 x 4 x 3, u16 arrives, but 8-bit images of one frame were announced"),
+            std::string::npos)
+      << error.what();
 }
 
 TEST(ImageType, BuffersHaveTheBytesOfTheirElements) {

@@ -9,6 +9,7 @@
 
 #include "millrace/detail/tensor.h"
 #include "millrace/plugin.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/messages.h"
 
@@ -302,12 +303,7 @@ struct WrongCount : TestOptimizer<OptimizerScope::element> {
 };
 
 TEST(Optimizer, ADescriptionThatDoesNotFitTheKernelIsRefused) {
-  try {
-    optimizer_type<WrongCount>();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_MESSAGE(error.what());
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { optimizer_type<WrongCount>(); }).what());
 }
 
 }  // namespace

@@ -149,8 +149,8 @@ TEST_F(ParameterKeys, MistakesAreNamedAsThoseOfConvolutionsAre) {
   EXPECT_MESSAGE(said("op = \"trained\", numbers = 3, rate_factor = -1"));
   EXPECT_NE(said("op = \"trained\", numbers = 3, initialiser = \"he_normal\"").find("a vector takes constant"),
             std::string::npos);
-  EXPECT_NE(said("op = \"trained\"").find("op 'trained' needs 'numbers'"), std::string::npos);
-  EXPECT_NE(said("op = \"plain\", rate_factor = 2").find("op 'plain' has no key 'rate_factor'"), std::string::npos);
+  EXPECT_MESSAGE(said("op = \"trained\""));
+  EXPECT_MESSAGE(said("op = \"plain\", rate_factor = 2"));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "millrace/optimizer.h"
 #include "millrace/plugin.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/messages.h"
 
@@ -271,12 +272,7 @@ struct OfRowsWithElements {
 };
 
 TEST(ReducedStates, NeedAKernelThatMeasures) {
-  try {
-    optimizer_type<OfRowsWithElements>();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_MESSAGE(error.what());
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { optimizer_type<OfRowsWithElements>(); }).what());
 }
 
 }  // namespace

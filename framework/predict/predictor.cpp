@@ -164,6 +164,7 @@ class ImagePrediction::Worker {
   explicit Worker(const Predictor& owner) : owner_(owner) {
     batch_.retain();  // its memory is this object's
     compile(owner.model_.network);
+    predict_blank();
   }
 
   Ref<Predictions> run(const PredictedInput& input) {
@@ -179,6 +180,35 @@ class ImagePrediction::Worker {
       }
       compile(owner_.int8_ ? int8_network(*network, *owner_.int8_) : std::move(network));
     }
+    return compute();
+  }
+
+  const Network& network() const { return *network_; }
+
+ private:
+  struct Step {
+    std::shared_ptr<Stage> stage;
+    int port;
+  };
+
+  static bool same_size(const ImageShape& a, const ImageShape& b) { return a.height == b.height && a.width == b.width; }
+
+  // Touches the memory and prepares the weights, so that the first image takes no longer than others. Not for networks that take
+  // seconds, perhaps by a damaged file.
+  void predict_blank() {
+    constexpr std::uint64_t kMost = 20'000'000'000, kMostPixels = std::uint64_t{1} << 22;  // multiply-adds; bytes
+    std::uint64_t multiply_adds = 0;
+    for (const Layer& layer : network_->layers) multiply_adds += layer.multiply_adds;
+    if (multiply_adds > kMost || network_->input.bytes() > kMostPixels) return;
+    Sample& sample = batch_.samples[0];
+    sample.reset({}, {});
+    const Image blank = sample.new_image(network_->input);
+    std::memset(blank.data, 0, blank.shape.bytes());
+    sample.set_image(blank);
+    compute();
+  }
+
+  Ref<Predictions> compute() {
     batch_.take(network_->input, *owner_.device_);
     Packet packet;
     packet.payload = Ref<Payload>(&batch_);
@@ -193,16 +223,6 @@ class ImagePrediction::Worker {
     values->ready->wait();
     return values;
   }
-
-  const Network& network() const { return *network_; }
-
- private:
-  struct Step {
-    std::shared_ptr<Stage> stage;
-    int port;
-  };
-
-  static bool same_size(const ImageShape& a, const ImageShape& b) { return a.height == b.height && a.width == b.width; }
 
   void prepare(const PredictedInput& input) {
     Sample& sample = batch_.samples[0];

@@ -197,8 +197,7 @@ TEST(OpenDevices, SaysHowToGetABackendThatWasNotBuilt) {
   add_backend(registry, "cpu");
   std::string what;
   EXPECT_EQ(kind_of_refusal("cuda", registry, what), ErrorKind::usage);
-  EXPECT_EQ(what.find("no backend 'cuda' for devices; there is cpu; backend 'cuda' is built where a CUDA 13 toolkit "), 0U)
-      << what;
+  EXPECT_MESSAGE(what);
 }
 
 // Slurm may put each task into a control group, where its one device is number 0.

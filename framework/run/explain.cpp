@@ -6,7 +6,6 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>

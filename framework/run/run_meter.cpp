@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <thread>
@@ -21,7 +20,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kPause = std::chrono::microseconds(200);                         // between polls for the reports of a step
-constexpr int kMaxReportedDetails = 4 * static_cast<int>(kMaxReportedClasses);  // of sinks; of more, those asked for alone
+constexpr int kMaxReportedDetails = 4 * static_cast<int>(kMaxReportedClasses);  // per sink; above this number only the requested ones are reported
 constexpr auto kReportPeriod =
     std::chrono::milliseconds(50);  // at which one that waits for reports looks whether they still come
 
@@ -300,7 +299,7 @@ const Measurements& RunMeter::end_run() const {
   return measured_;
 }
 
-// Before the rules look at it: what was measured of the best weights so far outlives the next pass.
+// Called before the rules decide about the pass. Metrics of the best weights so far outlive the next pass.
 void RunMeter::keep_measured(const PassEvent& pass) {
   if (pass.figures.empty()) return;
   if (pass.best_step != 0) {

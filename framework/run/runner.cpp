@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "checkpoint/best.h"

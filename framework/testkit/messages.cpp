@@ -9,8 +9,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
-#include <sstream>
+#include <regex>
 
 namespace millrace::testkit {
 namespace {
@@ -114,6 +113,12 @@ std::string normalised(std::string_view message, Replacements replacements) {
   replace_all(text, MILLRACE_BINARY_DIR, "BUILD");
   replace_all(text, MILLRACE_SOURCE_DIR, "SOURCE");
   replace_temporary(text);
+  static const std::regex unfinished(R"(\.new-\d+)"), shapes(R"(BUILD/test-files/shapes-\d+)");
+  text = std::regex_replace(std::regex_replace(text, unfinished, ".new-PID"), shapes, "SHAPES");
+  static const std::regex run(R"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)");
+  std::smatch found;
+  for (int number = 1; std::regex_search(text, found, run); ++number)
+    replace_all(text, std::string(found[0]), number == 1 ? "RUN" : fmt::format("RUN{}", number));
   return text;
 }
 

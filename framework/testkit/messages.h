@@ -12,8 +12,9 @@
 // MILLRACE_UPDATE_MESSAGES=1 makes tests that pass otherwise write their messages instead; review the difference before you
 // commit it.
 //
-// Temporary folders are replaced by TMP, the folder of the sources by SOURCE and that of the build by BUILD. The caller replaces
-// anything else that varies.
+// Temporary folders are replaced by TMP, the folder of the sources by SOURCE, that of the build by BUILD, folders of runs by RUN,
+// RUN2, ..., the drawn data set (pipelines/command.h) by SHAPES, and the process in names of unfinished files by PID. The caller
+// replaces anything else that varies.
 #pragma once
 
 #include <filesystem>

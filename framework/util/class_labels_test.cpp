@@ -28,10 +28,10 @@ TEST(ClassLabels, AreAllPositionsWhereNotAllAreNames) {
 TEST(ClassLabels, ThatMayBeBothAreSaid) {
   const LabelMeaning names = meaning_of_labels({"1", "2"}, {"1", "2", "3"});
   EXPECT_EQ(names.classes, (Numbers{0, 1}));
-  EXPECT_TRUE(names.doubt.starts_with("labels are read as names of classes, not as positions: '1' is class '1'")) << names.doubt;
+  EXPECT_MESSAGE(names.doubt);
   const LabelMeaning positions = meaning_of_labels({"1", "2"}, {"1", "2", "3"}, LabelsAre::positions_first);
   EXPECT_EQ(positions.classes, (Numbers{1, 2}));
-  EXPECT_TRUE(positions.doubt.starts_with("labels are read as positions of classes")) << positions.doubt;
+  EXPECT_MESSAGE(positions.doubt);
 }
 
 TEST(ClassLabels, ThatFitNeitherWayAreNamed) {

@@ -94,10 +94,11 @@ Arguments& add_run_options(Arguments& arguments, CommandLine& line, Words& words
               line.options.devices)
       .option("--processes", "N", "start N ranks on this machine, which share its devices; same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
-      .option("--weights", "FILE",
-              "initial weights (safetensors, or PyTorch .pth; a URL; the best, else last, of a run's folder) instead of "
-              "network.weights; with a run's folder and --graph, FILE is the run's own",
-              line.options.weights)
+      .option(
+          "--weights", "FILE",
+          "initial weights (safetensors, or PyTorch .pth; a URL; torchvision; the best, else last, of a run's folder) instead of "
+          "network.weights; with a run's folder and --graph, FILE is the run's own",
+          line.options.weights)
       .option("--predict", "IMAGES",
               "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as in the "
               "validation of --weights; -: read paths from standard input, and answer each with a JSON line",

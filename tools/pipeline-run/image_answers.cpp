@@ -18,7 +18,6 @@
 #include "millrace/sample.h"
 #include "millrace/storage.h"
 #include "millrace/util/output_file.h"
-#include "millrace/util/standard_error.h"
 #include "util/out_of_memory.h"
 #include "weights/fetched_weights.h"
 
@@ -95,10 +94,7 @@ std::string answer(const Predictor& predictor, const ImagePrediction& prediction
 
 std::string weights_here(const AnswersRequest& request, const Registry& registry) {
   return local_weights(
-      {request.weights, ""}, registry, [](const std::string&) {},
-      [&](const std::string& text) {
-        if (!request.quiet) print_to_stderr("{}\n", text);
-      });
+      {request.weights, ""}, registry, [](const std::string&) {}, request.notice);
 }
 
 PredictorOptions options_for(const std::string& device) {

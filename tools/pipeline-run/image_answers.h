@@ -12,10 +12,10 @@
 namespace millrace {
 
 struct AnswersRequest {
-  const char* option;   // for messages
-  std::string weights;  // a file or its URL, or the folder of a run
-  std::string device;   // see PredictorOptions::device
-  bool quiet = false;   // does not report that weights are fetched
+  const char* option;                                   // for messages
+  std::string weights;                                  // a file or its URL, or the folder of a run
+  std::string device;                                   // see PredictorOptions::device
+  std::function<void(const std::string&)> notice = {};  // see RunHooks
 };
 
 // The members of a file's answer:

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -27,6 +26,7 @@
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "common/started_ranks.h"
+#include "config/network_plan.h"
 #include "config/plan.h"
 #include "find_rate.h"
 #include "image_answers.h"
@@ -36,6 +36,7 @@
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
+#include "network/published.h"
 #include "overfit.h"
 #include "predict.h"
 #include "predict/int8.h"
@@ -50,6 +51,7 @@
 #include "run_ranks.h"
 #include "screen_watch.h"
 #include "signal_watch.h"
+#include "toml/document.h"
 #include "trace_file.h"
 #include "util/scratch_folder.h"
 #include "watch_folder.h"
@@ -224,13 +226,36 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
   return true;
 }
 
+// --weights torchvision: the same as the key, if the network's file publishes weights of this name and no file has it. False if
+// not. Throws Error(usage) for the name of others.
+bool take_published(CommandLine& line, const Pipeline& pipeline) {
+  const std::string& word = line.options.weights;
+  std::error_code ignored;
+  if (word.empty() || !pipeline.network || word.find_first_of("./") != std::string::npos || fs::exists(word, ignored))
+    return false;
+  Diagnostics reported;  // when the network was read
+  const auto document = read_document(pipeline.network_params.use, {}, reported);
+  std::vector<std::string> names;
+  for (const PublishedWeights& each : published_weights(document.value_or(Value()), reported)) names.push_back(each.name);
+  if (names.empty()) return false;
+  if (std::ranges::find(names, word) == names.end()) {
+    fail(ErrorKind::usage, "--weights: {}{}; the network's file has the published weights \"{}\"", no_such_file(word),
+         weights_hint(word), fmt::join(names, "\", \""));
+  }
+  line.overrides.push_back("network.weights=" + to_toml(Value(word)));
+  line.options.weights.clear();
+  return true;
+}
+
 // `has_peers`: other ranks may have what this one lacks.
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial, bool has_peers = false) {
-  const LoadOptions options{.other_weights = !line.options.weights.empty() || line.options.resume.run,
-                            .sent_weights = has_peers,
-                            .made_by = line.predict.empty() ? "" : kPredict};
+  LoadOptions options{.other_weights = !line.options.weights.empty() || line.options.resume.run,
+                      .sent_weights = has_peers,
+                      .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
-  if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
+  const bool is_published = take_published(line, pipeline);
+  if (is_published) options.other_weights = line.options.resume.run.has_value();
+  if (apply(std::exchange(line.shorts, {}), pipeline, line) || is_published) {
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
   }
   talk_as_asked(line, registry, pipeline);
@@ -380,7 +405,8 @@ void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, c
 // Returns the exit code. `made`: files that describe the run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
-      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
+      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides, line.options.hooks.notice},
+      registry, made);
   line.options.graph = "predict";
   line.options.folders.outputs = std::filesystem::absolute(line.out).string();
   line.options.keeps_to_memory = true;
@@ -450,7 +476,7 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  answer_paths({"--predict -", line.options.weights, line.options.devices, line.quiet}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.options.hooks.notice}, std::cin, registry);
   return 0;
 }
 
@@ -459,8 +485,8 @@ int watch(const CommandLine& line, const Registry& registry) {
   ignore_signals_of_files();
   Activity activity;
   const SignalWatch signals(activity, leave);
-  watch_folder({{"--watch", line.options.weights, line.options.devices, line.quiet}, line.watch, line.out}, signals.signal(),
-               activity, registry);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.options.hooks.notice}, line.watch, line.out},
+               signals.signal(), activity, registry);
   return 128 + signals.signal();
 }
 
@@ -512,6 +538,7 @@ int run(CommandLine& line) {
   Registry registry;
   std::shared_ptr<Trial> trial;
   Pipeline pipeline;
+  if (!line.quiet) line.options.hooks.notice = [](const std::string& text) { print_to_stderr("{}\n", text); };
   try {
     if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);

@@ -48,9 +48,9 @@ class FolderWatch {
       : folder_(absolute_path(request.folder)), answers_(answers), states_(states), journal_(journal), signal_(signal) {
     inotify_ = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (inotify_ < 0) warn_of_limit();
-    if (request.answers.quiet) return;
-    print_to_stderr("watching '{}' for {}: {} answered before, in '{}'\n", folder_, usual_images().text(), journal_.size(),
-                    request.out);
+    if (!request.answers.notice) return;
+    request.answers.notice(fmt::format("watching '{}' for {}: {} answered before, in '{}'", folder_, usual_images().text(),
+                                       journal_.size(), request.out));
   }
   ~FolderWatch() {
     if (inotify_ >= 0) ::close(inotify_);
@@ -113,10 +113,10 @@ class FolderWatch {
       const std::string path = entry->path().string(), name = entry->path().filename().string();
       std::error_code gone;
       if (name.starts_with('.')) continue;
-      if (usual_images().match(name)) {
-        consider(path, arrival);
-      } else if (fs::is_directory(entry->symlink_status(gone))) {
+      if (fs::is_directory(entry->symlink_status(gone))) {
         list(path, arrival);
+      } else if (usual_images().match(name)) {
+        consider(path, arrival);
       }
       take_events();
     }

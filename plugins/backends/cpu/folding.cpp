@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "millrace/backend/int8.h"
 #include "parameter_store.h"
 
 namespace millrace::cpu {
@@ -9,7 +10,7 @@ namespace {
 
 bool is_folded_kind(const Network& network, const Node& node) {
   const Layer& layer = network.layers[static_cast<std::size_t>(node.layer)];
-  return node.kind == Node::Kind::conv && node.output == node.layer && !layer.as<ConvAttributes>().transposed;
+  return node.kind == Node::Kind::conv && node.output == node.layer && !layer.as<ConvAttributes>().transposed && !is_int8(layer);
 }
 
 }  // namespace

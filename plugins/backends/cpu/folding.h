@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <oneapi/dnnl/dnnl.hpp>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "memory_region.h"
+#include "map_spec.h"
 #include "millrace/backend/fusion.h"
 
 namespace millrace::cpu {
@@ -25,19 +26,19 @@ const Layer* folded_norm(const Network& network, const Node& node);
 // The parameters of a batch normalisation in inference. The rest of the arguments is the caller's.
 NormaliseArguments normalise_arguments(const ParameterStore& parameters, const Layer& norm);
 
-// The weights and bias of one convolution with its normalisation, in the layout of the primitive that reads them.
-struct FoldedWeights {
-  const Layer *conv = nullptr, *norm = nullptr;
-  dnnl::memory::desc canonical, desc;  // float32 in the network's order; as the primitive reads them
-  MemoryRegion weights, bias;
-  std::uint64_t version = 0;  // of the parameters they were computed from; 0: none
+// The weights of one convolution, with its normalisation, as its kernel reads them: computed once.
+struct PreparedWeights {
+  const Layer *conv = nullptr, *norm = nullptr;  // no norm: null
+  std::string form;                              // distinguishes the kernels' forms
+  std::size_t bytes = 0;
+  // Writes `bytes` from float32 weights in the network's order.
+  std::function<void(const float* weights, void* to)> fill;
+  void* weights = nullptr;
+  float* bias = nullptr;
+  std::uint64_t version = 0;  // of the parameters that they were computed from; 0: none
 
-  std::size_t bias_bytes() const { return static_cast<std::size_t>(conv->output[0]) * sizeof(float); }
-  std::size_t bytes() const { return desc.get_size() + bias_bytes(); }
-  void allocate() {
-    weights = MemoryRegion(desc.get_size());
-    bias = MemoryRegion(bias_bytes());
-  }
+  std::size_t channels() const { return static_cast<std::size_t>(conv->output[0]); }
+  std::size_t all_bytes() const { return aligned(bytes) + aligned(channels() * sizeof(float)); }
 };
 
 }  // namespace millrace::cpu

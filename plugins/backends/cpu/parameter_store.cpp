@@ -16,15 +16,6 @@ namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
 
-void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, void* destination,
-               const dnnl::engine& engine) {
-  dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
-  dnnl::memory out(to, engine, destination);
-  dnnl::stream stream(engine);
-  dnnl::reorder(in, out).execute(stream, in, out);
-  stream.wait();
-}
-
 }  // namespace
 
 WeightLayouts::WeightLayouts(const Network& network) : entries_(network.parameters.size()) {
@@ -100,47 +91,55 @@ void ParameterStore::plan_workspace() {
   }
 }
 
-FoldedWeights& ParameterStore::fold(const Layer& conv, const Layer& norm, const dnnl::memory::desc& canonical,
-                                    const dnnl::memory::desc& desc, const PrimitiveChecks& checks) {
-  const auto same = [&](const FoldedWeights& each) { return each.conv == &conv && each.desc == desc; };
-  if (const auto found = std::ranges::find_if(folded_, same); found != folded_.end()) return *found;
-  checks.require_right_copies(canonical, desc);
-  FoldedWeights& made = folded_.emplace_back();
-  made.conv = &conv;
-  made.norm = &norm;
-  made.canonical = canonical;
-  made.desc = desc;
-  if (started_) made.allocate();
-  return made;
+PreparedWeights& ParameterStore::prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
+                                         std::function<void(const float* weights, void* to)> fill) {
+  const auto same = [&](const PreparedWeights& each) { return each.conv == &conv && each.form == form; };
+  if (const auto found = std::ranges::find_if(prepared_, same); found != prepared_.end()) return *found;
+  prepared_.push_back({&conv, norm, form, bytes, std::move(fill), nullptr, nullptr, 0});
+  if (!started_) return prepared_.back();
+  place(prepared_.back(), later_memory_.emplace_back(prepared_.back().all_bytes()).as<std::byte>());
+  return prepared_.back();
 }
 
-void ParameterStore::refresh(FoldedWeights& folded, const dnnl::engine& engine) {
-  if (folded.version == version_) return;
-  const int weights = folded.conv->parameters[0];
-  const std::size_t channels = static_cast<std::size_t>(folded.conv->output[0]);
-  std::vector<float> values = read(kValue, weights, engine);
-  const NormaliseArguments norm = normalise_arguments(*this, *folded.norm);
-  const float* const bias = folded.conv->parameters.size() > 1 ? value(folded.conv->parameters[1]) : nullptr;
-  const std::size_t each = values.size() / channels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double deviation = std::sqrt(static_cast<double>(norm.variance[c]) + static_cast<double>(norm.epsilon));
-    const double scale = (norm.scale == nullptr ? 1.0 : static_cast<double>(norm.scale[c])) / deviation;
-    for (float& weight : std::span(values).subspan(c * each, each))
-      weight = static_cast<float>(static_cast<double>(weight) * scale);
-    const double before = (bias == nullptr ? 0.0 : static_cast<double>(bias[c])) - static_cast<double>(norm.mean[c]);
-    const double shift = norm.shift == nullptr ? 0.0 : static_cast<double>(norm.shift[c]);
-    folded.bias.as<float>()[c] = static_cast<float>(before * scale + shift);
+std::size_t ParameterStore::prepared_bytes() const {
+  std::size_t bytes = 0;
+  for (const PreparedWeights& each : prepared_) bytes += each.all_bytes();
+  return bytes;
+}
+
+std::byte* ParameterStore::place(PreparedWeights& prepared, std::byte* memory) {
+  prepared.weights = memory;
+  prepared.bias = reinterpret_cast<float*>(memory + aligned(prepared.bytes));
+  return memory + prepared.all_bytes();
+}
+
+void ParameterStore::refresh(PreparedWeights& prepared, const dnnl::engine& engine) {
+  if (prepared.version == version_) return;
+  const std::vector<int>& parameters = prepared.conv->parameters;
+  std::vector<float> weights = read(kValue, parameters[0], engine);
+  const std::size_t channels = prepared.channels(), each = weights.size() / channels;
+  const std::span<float> bias(prepared.bias, channels);
+  std::ranges::fill(bias, 0.0F);
+  if (parameters.size() > 1) std::copy_n(value(parameters[1]), channels, bias.begin());
+  if (prepared.norm != nullptr) {
+    const NormaliseArguments norm = normalise_arguments(*this, *prepared.norm);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double deviation = std::sqrt(double{norm.variance[c]} + double{norm.epsilon});
+      const double scale = (norm.scale == nullptr ? 1 : double{norm.scale[c]}) / deviation;
+      for (float& weight : std::span(weights).subspan(c * each, each)) weight = static_cast<float>(double{weight} * scale);
+      const double shift = norm.shift == nullptr ? 0 : double{norm.shift[c]};
+      bias[c] = static_cast<float>((double{bias[c]} - double{norm.mean[c]}) * scale + shift);
+    }
   }
-  rearrange(folded.canonical, values.data(), folded.desc, folded.weights.as<void>(), engine);
-  folded.version = version_;
+  prepared.fill(weights.data(), prepared.weights);
+  prepared.version = version_;
 }
 
 void ParameterStore::append_to(MemoryPlan& plan) const {
   const std::size_t directions = (most_directions_ + most_rearranged_) * sizeof(float);
   plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
-  std::size_t folded = 0;
-  for (const FoldedWeights& each : folded_) folded += each.bytes();
-  if (folded > 0) plan.items.push_back({"weights with their normalisation", folded});
+  if (const std::size_t prepared = prepared_bytes(); prepared > 0)
+    plan.items.push_back({"weights prepared for kernels", prepared});
 }
 
 void ParameterStore::start() {
@@ -150,7 +149,9 @@ void ParameterStore::start() {
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
-  for (FoldedWeights& each : folded_) each.allocate();
+  prepared_memory_ = MemoryRegion(prepared_bytes());
+  auto* free = prepared_memory_.as<std::byte>();
+  for (PreparedWeights& each : prepared_) free = place(each, free);
   started_ = true;
 }
 
@@ -289,7 +290,6 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
   plan_.states.check_size(state, index, values);
-  ++version_;
   float* destination = state_of(state, index);
   if (layouts_.has(index) && plan_.states.kind_of(state, index) == StateShape::element) {
     layouts_.from_canonical(index, values.data(), destination, engine);

@@ -57,14 +57,13 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   WeightLayouts& layouts() { return layouts_; }
   void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
-  // Weights in this layout for a convolution and the normalisation folded into it; the same object for equal arguments. Also
-  // after start().
-  FoldedWeights& fold(const Layer& conv, const Layer& norm, const dnnl::memory::desc& canonical, const dnnl::memory::desc& desc,
-                      const PrimitiveChecks& checks);
+  // For replicas that only predict, also after start(). Returns the same object for equal layers and forms.
+  PreparedWeights& prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
+                           std::function<void(const float* weights, void* to)> fill);
 
   // ---- After start() ----
   void start();
-  void refresh(FoldedWeights& folded, const dnnl::engine& engine);  // computes them if the parameters have changed
+  void refresh(PreparedWeights& prepared, const dnnl::engine& engine);  // computes them if the parameters have changed
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
   void add_kept_gradients(int bucket);
 
@@ -75,7 +74,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
-  std::uint64_t version() const { return version_; }  // counts write(); at least 1
+  std::uint64_t version() const { return version_; }  // of the values; at least 1
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
@@ -89,11 +88,15 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
   void refresh_all_bf16();
+  std::size_t prepared_bytes() const;
+  static std::byte* place(PreparedWeights& prepared, std::byte* memory);  // returns the end of its memory
   void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
-  std::deque<FoldedWeights> folded_;
-  std::uint64_t version_ = 1;  // of the values
+  std::deque<PreparedWeights> prepared_;
+  MemoryRegion prepared_memory_;            // one region: large pages make its first use faster
+  std::vector<MemoryRegion> later_memory_;  // of those requested after start()
+  std::uint64_t version_ = 1;               // of the values
   bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements

@@ -64,6 +64,15 @@ bool is_slow_convolution(const dnnl::primitive_desc_base& desc) {
   return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
 }
 
+void rearrange(const memory::desc& from, const float* source, const memory::desc& to, void* destination,
+               const dnnl::engine& engine) {
+  memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
+  memory out(to, engine, destination);
+  dnnl::stream stream(engine);
+  dnnl::reorder(in, out).execute(stream, in, out);
+  stream.wait();
+}
+
 memory::desc in_any_layout(const memory::desc& desc) { return in_any_layout(desc, type_of(desc)); }
 
 memory::desc in_any_layout(const memory::desc& desc, memory::data_type type) {

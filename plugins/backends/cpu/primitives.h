@@ -73,6 +73,10 @@ dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc, dnnl::memory::d
 // The same tensor and element order in another type; empty if the layout has no name for that (oneDNN 3).
 std::optional<dnnl::memory::desc> in_type(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
 
+// Copies a tensor from one layout and type to another.
+void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, void* destination,
+               const dnnl::engine& engine);
+
 // Element positions. REQUIRES: a desc without format_tag::any.
 struct Strides {
   dnnl::memory::dims padded;   // extents in memory

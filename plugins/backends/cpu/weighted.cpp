@@ -97,7 +97,12 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
   const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
   if (norm_ != nullptr) {
-    folded_ = &compile_context_.parameters.fold(layer(), *norm_, canonical_weights(), chosen_weights, compile_context_.checks);
+    compile_context_.checks.require_right_copies(canonical_weights(), chosen_weights);
+    folded_ = &compile_context_.parameters.prepare(
+        layer(), norm_, layout_text(chosen_weights), chosen_weights.get_size(),
+        [canonical = canonical_weights(), chosen_weights, engine = compile_context_.engine](const float* plain, void* to) {
+          rearrange(canonical, plain, chosen_weights, to, engine);
+        });
   } else if (!has_layout) {
     const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
     compile_context_.parameters.layouts().set(parameter, layout, canonical_weights());
@@ -192,8 +197,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
   if (forward_) {
     const int parameter = layer().parameters[0];
-    void* const weights =
-        folded_ != nullptr ? folded_->weights.as<void>() : compile_context_.parameters.computed_value(parameter);
+    void* const weights = folded_ != nullptr ? folded_->weights : compile_context_.parameters.computed_value(parameter);
     forward_.bind(binding, engine, binding.at(from.tensor), weights, result);
     if (sums_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
     arguments_ = {{DNNL_ARG_SRC, forward_.source.memory()},

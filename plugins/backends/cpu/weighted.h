@@ -79,13 +79,13 @@ class Weighted : public Operation {
   Desc computed_destination(const Planner& planner) const;
   bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
   bool sums_apart() const { return finishes_apart() || (node_.residual != kNoResidual && !fuses_); }
-  const float* bias() const { return folded_ != nullptr ? folded_->bias.as<float>() : value(1); }
+  const float* bias() const { return folded_ != nullptr ? folded_->bias : value(1); }
   void finish() const;
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
-  const Layer* const norm_;          // folded into the weights; null: none
-  FoldedWeights* folded_ = nullptr;  // its weights
+  const Layer* const norm_;            // folded into the weights; null: none
+  PreparedWeights* folded_ = nullptr;  // its weights
   bool training_ = false;
   bool fuses_ = false;  // forward's primitive adds the residual and applies the ReLU
   std::int64_t samples_ = 0;

@@ -134,10 +134,9 @@ class ShownSamples {
 // Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. Requests images unless mistakes and
 // predictions are 0, and always for maps, whose label images are stored with them: a batch is held until its predictions are
 // counted. Memory: 24 bytes for each pair of classes, with more than 512 classes some 72 for each pair that occurs, and the
-// images of the sheets. Threading: samples are counted in order of the source, and files written, on a separate thread
-// (PredictionLine). With several processes, the first gathers all counts and writes: the files are the same for any number of
-// threads, replicas and processes. A run without a folder (run.folder = "") writes nothing and logs that. Warns once if a pass
-// predicts one class for all images; during training the run does this (PassEvent::only_class).
+// images of the sheets. Threading: PredictionLine; several processes: JointSink. A run without a folder (run.folder = "") writes
+// nothing and logs that. Warns once if a pass predicts one class for all images; during training the run does this
+// (PassEvent::only_class).
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a
 // full disk: ErrorKind::storage. A sample without a label, or with one that is not an output: ErrorKind::data. Files appear under
