@@ -13,7 +13,7 @@
 namespace millrace::cpu::test {
 namespace {
 
-constexpr std::int64_t kSamples = 3;
+constexpr std::int64_t kInt8Samples = 3;
 
 // Stands for the kernels that this backend does not need.
 class Unused final : public PortableLayer {
@@ -90,8 +90,8 @@ void expect_reference(const char* toml) {
   const auto network = rounded(*network_of(toml));
   const std::vector<std::vector<float>> parameters = integer_parameters(*network);
   const std::vector<float> input =
-      noise(static_cast<std::size_t>(kSamples * network->input.height * network->input.width * network->input.channels), 3);
-  Laboratory laboratory(network, kSamples, false);
+      noise(static_cast<std::size_t>(kInt8Samples * network->input.height * network->input.width * network->input.channels), 3);
+  Laboratory laboratory(network, kInt8Samples, false);
   std::vector<Values> in_double;
   for (int p = 0; p < static_cast<int>(parameters.size()); ++p) {
     const std::vector<float>& values = parameters[static_cast<std::size_t>(p)];
@@ -103,7 +103,7 @@ void expect_reference(const char* toml) {
     return laboratory.forward();
   };
   const std::vector<float> logits = forward();
-  const Values expected = reference_logits(*network, in_double, Values(input.begin(), input.end()), kSamples, false);
+  const Values expected = reference_logits(*network, in_double, Values(input.begin(), input.end()), kInt8Samples, false);
   // A sum between two integers may be rounded to either.
   EXPECT_LT(relative_difference(logits, {expected.begin(), expected.end()}), 5e-3);
   EXPECT_EQ(forward(), logits);
@@ -155,8 +155,8 @@ TEST(Int8, KeepsBytesBetweenLayers) {
     input = { channels = 3, height = 64, width = 64, mean = [0.5, 0.5, 0.5], deviation = [0.5, 0.5, 0.5] }
     layers = [{ op = "conv", out = 16, kernel = 3, padding = 1 }, { op = "relu" }, { op = "conv", out = 16, kernel = 3, padding = 1 },
               { op = "relu" }, { op = "max_pool", kernel = 64 }, { op = "linear", out = 2 }])"));
-  const Laboratory int8(network, kSamples, false);
-  constexpr std::size_t kMap = kSamples * 16 * 64 * 64;
+  const Laboratory int8(network, kInt8Samples, false);
+  constexpr std::size_t kMap = kInt8Samples * 16 * 64 * 64;
   EXPECT_LT(int8.arena().size(), 4 * kMap) << "a map in float32";
 }
 
@@ -164,7 +164,7 @@ TEST(Int8, IsNotTrained) {
   const auto network = rounded(*network_of(R"(
     input = { channels = 3, height = 8, width = 8, mean = [0.5, 0.5, 0.5], deviation = [0.5, 0.5, 0.5] }
     layers = [{ op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear", out = 2 }])"));
-  EXPECT_THROW(Laboratory(network, kSamples, true), Error);
+  EXPECT_THROW(Laboratory(network, kInt8Samples, true), Error);
 }
 
 }  // namespace
