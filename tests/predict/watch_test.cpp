@@ -244,7 +244,7 @@ TEST_F(Watch, FindsFilesAfterAnOverflow) {
   }
   for (int i = 0; i < 50; ++i) write(in(fmt::format("{}.jpg", i)), image(static_cast<std::size_t>(i)));
   program.send(SIGCONT);
-  for (int i = 0; i < 50; ++i) EXPECT_TRUE(is_answered(in(fmt::format("{}.jpg", i)))) << program.err();
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(is_answered(in(fmt::format("{}.jpg", i)))) << program.err();
   EXPECT_EQ(journal().size(), 52U);
 }
 
