@@ -11,7 +11,8 @@ set(MILLRACE_PRECOMPILED
 set(MILLRACE_TEST_OPTIONS $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 
 # millrace_precompile(TARGET KIND): the target's sources begin with these headers. They are compiled once for each kind, since the
-# compiler's options must be the same: plugin (names hidden), library (any other), program, test (a program, with GoogleTest).
+# compiler's options must be the same: plugin (names hidden), kernels (a plugin with kernels), library (any other), program, test (a
+# program, with GoogleTest).
 function(millrace_precompile target kind)
   if(NOT MILLRACE_PRECOMPILE OR MILLRACE_SANITIZER OR MILLRACE_FUZZ)
     return()
@@ -29,7 +30,10 @@ function(millrace_precompile target kind)
     else()
       add_library(${source} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
     endif()
-    if(kind STREQUAL "plugin")
+    if(kind STREQUAL "kernels")
+      millrace_kernel_options(${source})
+    endif()
+    if(kind MATCHES "plugin|kernels")
       set_target_properties(${source} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
     endif()
     set_target_properties(${source} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/precompiled)  # not for users

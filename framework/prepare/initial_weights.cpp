@@ -9,10 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "config/network_plan.h"
 #include "millrace/backend/network.h"
@@ -35,9 +33,8 @@ constexpr std::uint64_t kWhiteningImages = 5000;
 // The centre of the image, without the recorded augmentation.
 void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
   const ImageShape window = network.input;
-  AugmentationRecord centre;
-  centre.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width));
-  centre.y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height));
+  AugmentationRecord centre{.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width)),
+                            .y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height))};
   bytes.resize(window.bytes());
   apply_record(centre, sample.image(), window, bytes.data());
   image.resize(window.bytes());

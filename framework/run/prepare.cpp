@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checkpoint/changes.h"
-#include "config/graph_plan.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/host_cores.h"

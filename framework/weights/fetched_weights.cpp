@@ -9,8 +9,6 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <vector>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"

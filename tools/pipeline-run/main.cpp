@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -40,7 +39,9 @@
 #include "network/published.h"
 #include "overfit.h"
 #include "predict.h"
+#include "predict/int8.h"
 #include "prediction_folder.h"
+#include "prepare/devices.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/doctor/doctor.h"
@@ -52,8 +53,12 @@
 #include "signal_watch.h"
 #include "toml/document.h"
 #include "trace_file.h"
+#include "util/scratch_folder.h"
 #include "watch_folder.h"
 #include "weights/best_weights.h"
+#include "weights/fetched_weights.h"
+#include "weights/tensor_file.h"
+#include "weights/weights.h"
 
 namespace millrace {
 
@@ -376,6 +381,27 @@ void require_like_training(CommandLine& line, const std::vector<std::string>& fi
   }
 }
 
+// If its weights have scales for int8, and no other precision is asked for: replaces the network and the weights, in `folder`.
+void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, const std::filesystem::path& folder) {
+  const auto sets_precision = [](const std::string& each) { return each.starts_with("run.precision="); };
+  if (std::ranges::any_of(line.overrides, sets_precision)) return;
+  const std::string file = local_weights({pipeline.network_params.weights.file, ""}, registry, [](const std::string&) {});
+  Model model;
+  model.metadata = read_tensors_metadata(file);
+  const std::optional<Int8Table> table = int8_table_from(model.metadata, file);
+  const std::string& devices = line.options.devices.empty() ? pipeline.run.devices : line.options.devices;
+  if (!table || find_devices(devices, registry).backend->name() != kHostBackend) return;
+  WeightsSource source{.file = file, .fresh = {}, .rename = {}};
+  source.is_measured = true;
+  model.weights = load_weights(source, *pipeline.network);
+  model.network = pipeline.network;
+  model = in_int8(std::move(model), *table);
+  line.options.weights = (folder / "int8.safetensors").string();
+  save_weights_file(line.options.weights, *model.network, model.weights, model.metadata);
+  pipeline.network = model.network;
+  pipeline.run.precision = "fp32";
+}
+
 // Returns the exit code. `made`: files that describe the run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
@@ -389,10 +415,12 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
+  const ScratchFolder scratch("int8");
   for (const std::string& file : files) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
+    use_int8(pipeline, line, registry, scratch.path());
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
       // Errors of stages that write are reported before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();
