@@ -14,11 +14,12 @@ packages=(  # names common to all of them; libjpeg-dev is libjpeg-turbo in each
   libssl-dev                                                     # the framework (SHA-256), plugins/storage/s3
   libcurl4-openssl-dev                                           # plugins/storage/s3, plugins/storage/http, plugins/observers
   libmicrohttpd-dev                                              # plugins/observers/page
-  libpugixml-dev                                                 # plugins/storage/s3
+  libpugixml-dev                                                 # plugins/storage/s3, plugins/annotations
+  zlib1g-dev                                                     # plugins/sources/read_annotations, and the tests
   libprotobuf-dev protobuf-compiler                              # plugins/observers/tensorboard
   libopenmpi-dev openmpi-bin                                     # plugins/communicators/mpi
   graphviz                                                       # pipeline-inspect --svg
-  libgtest-dev python3 python3-jsonschema openssl zlib1g-dev     # the tests
+  libgtest-dev python3 python3-jsonschema openssl                # the tests
   "$@"
 )
 

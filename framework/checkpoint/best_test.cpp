@@ -9,6 +9,8 @@
 #include "millrace/error.h"
 #include "weights/safetensors.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::checkpoint_test {
 namespace {
 
@@ -67,14 +69,8 @@ TEST_F(BestCheckpointTest, APointerThatCannotBeWrittenIsAnErrorOnlyWhereACheckpo
                   [this](const std::string& text) { warnings_ += text + "\n"; });
   };
   use(3, false);
-  EXPECT_EQ(
-      warnings_.find("the file 'latest' does not name '" + (folder_.path() / checkpoint_name(3)).string() + "' yet: cannot "), 0U)
-      << warnings_;
-  const Error error = testkit::error_of([&] { use(1, true); });
-  EXPECT_EQ(error.kind(), ErrorKind::storage);
-  EXPECT_NE(error.message().find("step-000000001' cannot be made the run's newest checkpoint: cannot "), std::string::npos)
-      << error.message();
-  EXPECT_NE(error.message().find("deleting the later checkpoints"), std::string::npos) << error.message();
+  EXPECT_MESSAGE(warnings_);
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::storage, [&] { use(1, true); }).message());
   EXPECT_EQ(pointed_to(folder_.path(), "latest"), checkpoint_name(9));
 }
 
@@ -136,7 +132,7 @@ TEST_F(BestCheckpointTest, ALaterOneIsOfAnAbandonedBranch) {
   fs::remove_all(folder_.path() / checkpoint_name(2));
   point_to(folder_.path(), "best", checkpoint_name(4));
   EXPECT_FALSE(mended().best);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
+  EXPECT_MESSAGE(warnings_);
 }
 
 TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
@@ -144,11 +140,11 @@ TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   const SavedState::Watched none = mended();
   EXPECT_FALSE(none.best);
   EXPECT_EQ(none.passes, 1U);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
+  EXPECT_MESSAGE(warnings_);
   point_to(folder_.path(), "best", checkpoint_name(1));
   EXPECT_EQ(mended().best, 1.0);
   EXPECT_EQ(step_, 1U);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: 'step-000000001' is the best so far\n");
+  EXPECT_MESSAGE(warnings_);
 }
 
 // A run of an earlier version, whose best checkpoint belongs to another metric.
@@ -164,7 +160,7 @@ TEST_F(BestCheckpointTest, OneThatIsDamagedIsSaid) {
   const fs::path file = folder_.path() / checkpoint_name(2) / "state.safetensors";
   fs::resize_file(file, fs::file_size(file) - 1);
   EXPECT_FALSE(mended().best);
-  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is missing or damaged: the next value counts as the best\n");
+  EXPECT_MESSAGE(warnings_);
 }
 
 TEST_F(BestCheckpointTest, ADamagedOneIsNotPointedTo) {

@@ -9,10 +9,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <functional>
 #include <iterator>
 #include <memory>
-#include <utility>
 
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"
@@ -201,11 +199,9 @@ void remove_unfinished(const fs::path& folder, const fs::path& used) {
 
 Checkpoint read_checkpoint(const fs::path& path) {
   for (const FileSum& file : read_manifest(whole_text(path / kManifestFile))) check_sum(sum_of(path, file.name), file);
-  Checkpoint checkpoint;
-  checkpoint.state = read_saved_state(whole_text(path / kStateFile));
-  checkpoint.tensors = read_safetensors((path / kTensorsFile).string()).tensors;
-  checkpoint.pipeline = whole_text(path / kPipelineFile);
-  return checkpoint;
+  return Checkpoint{.state = read_saved_state(whole_text(path / kStateFile)),
+                    .tensors = read_safetensors((path / kTensorsFile).string()).tensors,
+                    .pipeline = whole_text(path / kPipelineFile)};
 }
 
 std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const std::function<void(std::string)>& warn) {

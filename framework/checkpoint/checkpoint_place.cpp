@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "checkpoint/checkpoint_format.h"
 #include "millrace/error.h"

@@ -11,6 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace::checkpoint_place_test {
 namespace {
@@ -209,10 +210,7 @@ TEST_F(CheckpointPlaceTest, AFaultThatPassesCostsACheckpointAtMost) {
 
 TEST_F(CheckpointPlaceTest, AStorageThatTakesNothingIsFoundBeforeTheFirstStep) {
   storage_.fails_until = 1;
-  const Error error = testkit::error_of([&] { const CheckpointWriter checkpoints(setting()); });
-  EXPECT_EQ(error.kind(), ErrorKind::storage);
-  EXPECT_EQ(std::string(error.what()), "no checkpoint can be written to '" + kUrl + "': cannot write '" + kUrl +
-                                           "/about': no answer; choose another place with checkpoint.folder");
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::storage, [&] { const CheckpointWriter checkpoints(setting()); }).what());
   EXPECT_NO_THROW(CheckpointWriter{setting()}) << "the run's folder is not locked any more";
 }
 
@@ -233,7 +231,7 @@ TEST_F(CheckpointPlaceTest, ADamagedOneIsNamedAndTheOneBeforeIsTaken) {
   std::string& tensors = storage_.objects.at(kUrl + "/step-000000004/state.safetensors");
   tensors.back() = static_cast<char>(tensors.back() ^ 1);
   EXPECT_EQ(newest(), 3U);
-  EXPECT_NE(warnings_.find("step-000000004' cannot be used: 'state.safetensors' has checksum "), std::string::npos) << warnings_;
+  EXPECT_MESSAGE(warnings_);
   storage_.objects.erase(kUrl + "/step-000000003/state.json");
   EXPECT_EQ(newest(), 1U);
   storage_.fails_from = storage_.calls + 4;  // while the newest one is read: this does not show damage

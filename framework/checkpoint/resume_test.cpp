@@ -8,6 +8,7 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace::resume_test {
 namespace {
@@ -118,12 +119,10 @@ TEST(ResumeRequest, OptionsThatContradictEachOtherAreMistakes) {
     return testkit::error_of([&] { resume_request(pipeline, options); }).message();
   };
   EXPECT_NE(mistake({.saves_checkpoints = true, .allows_changes = true}).find("it needs --resume"), std::string::npos);
-  EXPECT_NE(mistake({.run = ""}).find("set a graph that trains, run.folder, and checkpoint.every to anything but"),
-            std::string::npos);
-  EXPECT_NE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}).find("leave out --from and --weights"),
-            std::string::npos);
+  EXPECT_MESSAGE(mistake({.run = ""}));
+  EXPECT_MESSAGE(mistake({.run = "", .saves_checkpoints = true, .begins_elsewhere = true}));
   pipeline.run.folder.clear();
-  EXPECT_NE(mistake({.saves_checkpoints = true}).find("run.folder = \"\" makes none"), std::string::npos);
+  EXPECT_MESSAGE(mistake({.saves_checkpoints = true}));
 }
 
 TEST(ResumeChoice, IsTheNewestRunWithACheckpointThatCanBeUsed) {
@@ -148,10 +147,8 @@ TEST(ResumeChoice, ADamagedCheckpointIsSaidAndTheOneBeforeIsTaken) {
 
 TEST(ResumeChoice, WithoutACheckpointAUserIsRefusedAndTheFileBeginsARun) {
   Pipeline pipeline = pipeline_with("/disk");
-  EXPECT_EQ(refusal(request_of(pipeline, ""), places_with({}, "/disk")),
-            "--resume: no run in 'runs/x' has a checkpoint in checkpoint.folder = \"/disk\"");
-  EXPECT_EQ(refusal(request_of(pipeline, kOlder), places_with({{kOlder}})),
-            std::string("--resume: the run in '") + kOlder + "' has no checkpoint");
+  EXPECT_MESSAGE(refusal(request_of(pipeline, ""), places_with({}, "/disk")));
+  EXPECT_MESSAGE(refusal(request_of(pipeline, kOlder), places_with({{kOlder}})));
   pipeline.checkpoint.resume = true;
   const ResumeRequest by_file = request_of(pipeline, {});
   EXPECT_EQ(choose_resume(by_file, places_with({})).warnings, Texts()) << "the first run";
@@ -167,9 +164,7 @@ TEST(ResumeChoice, NoRunBeginsWhereAllCheckpointsAreDamaged) {
             "resume = \"auto\": no run in 'runs/x' has a checkpoint that can be used; to begin a new run, leave out resume, or "
             "give it another run.name\n  'a' cannot be used\n  'b' cannot be used");
   const ResumeRequest named = request_of(pipeline, std::string(kOlder) + "/checkpoints/step-000000007");
-  EXPECT_EQ(refusal(named, places_with({{kOlder, "", {"'step-000000007' cannot be used: it is gone"}}})),
-            std::string("--resume: 'step-000000007' cannot be used; --resume '") + kOlder +
-                "' resumes from the newest one that can\n  'step-000000007' cannot be used: it is gone");
+  EXPECT_MESSAGE(refusal(named, places_with({{kOlder, "", {"'step-000000007' cannot be used: it is gone"}}})));
 }
 
 TEST(ResumeChoice, AReplayBeginsWithTheFirstStepWhereThereIsNoCheckpoint) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <string_view>
-#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"

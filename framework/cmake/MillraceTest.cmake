@@ -31,7 +31,7 @@ function(millrace_add_test name)
   list(TRANSFORM arg_PLUGIN PREPEND millrace_)
   list(TRANSFORM arg_PLUGIN APPEND _objects)
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE Millrace::framework millrace_options GTest::gtest GTest::gtest_main
+  target_link_libraries(${name} PRIVATE Millrace::framework millrace_options millrace_messages GTest::gtest GTest::gtest_main
     ${arg_PLUGIN} ${arg_LIBRARIES})
   target_compile_options(${name} PRIVATE ${MILLRACE_LIGHT_OPTIONS})
   millrace_precompile(${name} test)

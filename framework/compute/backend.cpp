@@ -1,7 +1,5 @@
 #include "millrace/backend/backend.h"
 
-#include <algorithm>
-
 #include "millrace/error.h"
 #include "millrace/util/standard_error.h"
 

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <fstream>
 #include <sstream>
-#include <utility>
 
 #include "millrace/detail/random.h"
 #include "millrace/util/cache_folder.h"

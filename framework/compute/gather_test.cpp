@@ -7,6 +7,8 @@
 #include "millrace/error.h"
 #include "millrace/kernels/divider.h"
 #include "millrace/layer.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -181,14 +183,7 @@ TEST(Gather, SaysWhatItReadsAndWrites) {
 TEST(Gather, TakesNoParameters) {
   Pass pass({{8, 2, 2}});
   pass.gather(Turned{}, {pass.in()}, pass.out());
-  try {
-    pass.gather(Turned{}, {pass.parameter(0)}, pass.out());
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("is a gather, which takes inputs, outputs and their gradients only"),
-              std::string::npos)
-        << error.what();
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { pass.gather(Turned{}, {pass.parameter(0)}, pass.out()); }).what());
 }
 
 TEST(Divider, DividesAsIntegersDo) {

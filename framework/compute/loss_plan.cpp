@@ -1,7 +1,6 @@
 #include "millrace/backend/loss_plan.h"
 
 #include <algorithm>
-#include <span>
 #include <string_view>
 
 #include "millrace/backend/network.h"
@@ -37,12 +36,8 @@ bool is_of_samples(const PassCall& call) {
 
 // Channels of each place, or of each sample if there is one place.
 TensorView by_channel(float* values, std::int64_t channels, std::int64_t pixels) {
-  TensorView view;
-  view.data = values;
-  view.stride_n = pixels * channels;
-  view.stride_pixel = pixels == 1 ? 0 : channels;
-  view.padded = channels;
-  return view;
+  return TensorView{
+      .data = values, .stride_n = pixels * channels, .stride_pixel = pixels == 1 ? 0 : channels, .padded = channels};
 }
 
 // One number per sample, repeated at all its pixels.

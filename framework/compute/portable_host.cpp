@@ -4,10 +4,8 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
-#include "compute/gather_host.h"
 #include "compute/staging.h"
 #include "millrace/kernels/portable_element.h"
 
@@ -21,7 +19,7 @@ const PortableElement& element_of(const void* element) { return *static_cast<con
 
 std::size_t count_of(const PortableElement& e) { return static_cast<std::size_t>(e.reads + e.writes); }
 
-std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
 // The traversal of an `each`: strips of lines, a line being `channels` contiguous values of every tensor.
 struct Walk {
@@ -31,7 +29,7 @@ struct Walk {
   bool flat = false;                           // one line over all memory, including padding
   std::int64_t lines_together = 1, parts = 1;  // lines per unit; parts into which channels are divided
 
-  std::int64_t line_groups() const { return (lines + lines_together - 1) / lines_together; }
+  std::int64_t line_groups() const { return divided_up(lines, lines_together); }
   std::int64_t units() const { return strips * line_groups() * parts; }
 };
 
@@ -74,11 +72,11 @@ Walk walk_of(PortableElement& e) {
     for (TensorView& view : e.tensors) view.stride_pixel = view.stride_n;
   }
   const bool lines = in_lines(e);
-  walk.blocks = lines ? 1 : (e.channels + 15) / 16;
+  walk.blocks = lines ? 1 : divided_up(e.channels, 16);
   walk.strips = e.n * walk.blocks;
   walk.lines = e.pixels;
   walk.channels = lines ? e.channels : 16;
-  walk.parts = (walk.channels + kStaged - 1) / kStaged;
+  walk.parts = divided_up(walk.channels, kStaged);
   walk.lines_together = std::max<std::int64_t>(1, kStaged / walk.channels);
   return walk;
 }
@@ -88,10 +86,9 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   const std::int64_t part = unit % walk.parts, group = unit / walk.parts % walk.line_groups();
   const std::int64_t strip = unit / walk.parts / walk.line_groups();
   const std::int64_t sample = strip / walk.blocks, block = strip % walk.blocks;
-  Patch patch;
-  patch.first_line = sample * e.pixels + group * walk.lines_together;
-  patch.lines = std::min(walk.lines_together, walk.lines - group * walk.lines_together);
-  patch.first_channel = block * 16 + part * kStaged;
+  Patch patch{.first_line = sample * e.pixels + group * walk.lines_together,
+              .lines = std::min(walk.lines_together, walk.lines - group * walk.lines_together),
+              .first_channel = block * 16 + part * kStaged};
   const std::int64_t end = walk.blocks > 1 ? std::min(e.channels, (block + 1) * 16) : e.channels;
   patch.channels = std::min(kStaged, end - patch.first_channel);
   patch.is_end = patch.first_channel + patch.channels == e.channels;
@@ -172,10 +169,8 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
 
 void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t place) {
   const Patch patch{place, 1, 0, e.channels, true};
-  const std::int64_t step = round_up_to(e.channels, 16);
-  RowArrays row;
-  row.channels = e.channels;
-  row.divisor = e.divisor;
+  const std::int64_t step = divided_up(e.channels, 16) * 16;
+  RowArrays row{.channels = e.channels, .divisor = e.divisor};
   float* next = staged.data();
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t, next += step) {
     const TensorView& view = e.tensors[t];
@@ -204,7 +199,7 @@ void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t 
 
 void run_rows(const PortableElement& e, std::int64_t first, std::int64_t last) {
   thread_local std::vector<float> staged;
-  staged.resize(count_of(e) * static_cast<std::size_t>(round_up_to(e.channels, 16)));
+  staged.resize(count_of(e) * static_cast<std::size_t>(divided_up(e.channels, 16) * 16));
   const std::int64_t places = e.n * e.pixels;
   for (std::int64_t place = first * kUnitPlaces; place < std::min(last * kUnitPlaces, places); ++place) run_row(e, staged, place);
 }
@@ -232,6 +227,60 @@ void run_sum(const PortableElement& e, std::int64_t unit) {
       const std::int64_t channels = std::min(wide, e.channels - channel);
       sum_patch(e, {line, std::min(together, end - line), channel, channels, false}, totals);
     }
+  }
+}
+
+// ---- Gathers ----
+
+// The division of a gather: a unit is some channels of some neighbouring places of one image.
+struct GatherWalk {
+  bool in_blocks = false;
+  std::int64_t together = 1, parts = 1;       // channels per unit; units for all channels
+  std::int64_t pixels = 1, pixel_groups = 1;  // places per unit; units for an image
+
+  std::int64_t units_of_image() const { return parts * pixel_groups; }
+};
+
+bool has_lines(const TensorView& view) {  // a place's channels are contiguous
+  return view.channels <= 16 || view.stride_block == 16;
+}
+
+GatherWalk gather_walk_of(const PortableElement& e) {
+  const auto begin = e.tensors.begin(), end = begin + e.reads;
+  const bool lines = std::all_of(begin, end, has_lines) && has_lines(e.written(0));
+  const bool alike = std::all_of(begin, end, [&](const TensorView& view) { return view.type == begin->type; });
+  GatherWalk walk;
+  walk.in_blocks = !lines || !alike;
+  walk.together = walk.in_blocks ? 16 : std::min(e.channels, kStaged);
+  walk.parts = divided_up(e.channels, walk.together);
+  walk.pixels = std::min(e.pixels, kStaged / walk.together);
+  walk.pixel_groups = divided_up(e.pixels, walk.pixels);
+  return walk;
+}
+
+void run_gather(const PortableElement& e, std::int64_t first_unit, std::int64_t last_unit) {
+  alignas(64) float staged[kStaged];
+  const GatherWalk walk = gather_walk_of(e);
+  const TensorView& written = e.written(0);
+  for (std::int64_t unit = first_unit; unit < last_unit; ++unit) {
+    const std::int64_t sample = unit / walk.units_of_image(), of_image = unit % walk.units_of_image();
+    const std::int64_t pixel = of_image % walk.pixel_groups * walk.pixels;
+    Patch patch{.first_line = sample * e.pixels + pixel,
+                .lines = std::min(walk.pixels, e.pixels - pixel),
+                .first_channel = of_image / walk.pixel_groups * walk.together};
+    patch.channels = std::min(walk.together, e.channels - patch.first_channel);
+    patch.is_end = patch.first_channel + patch.channels == e.channels;
+    GatherPatch gathered{.element = &e,
+                         .sample = sample,
+                         .first_pixel = static_cast<std::int32_t>(pixel),
+                         .pixels = static_cast<std::int32_t>(patch.lines),
+                         .first_channel = static_cast<std::int32_t>(patch.first_channel),
+                         .channels = static_cast<std::int32_t>(patch.channels),
+                         .in_blocks = walk.in_blocks};
+    float* const direct = in_place(written, e.pixels, patch);
+    float* const out = direct != nullptr ? direct : staged;
+    e.kernel->gather(gathered, out);
+    if (direct == nullptr) store(written, e.pixels, patch, out);
   }
 }
 
@@ -281,9 +330,9 @@ std::int64_t units(const void* element) {
   PortableElement e = element_of(element);
   switch (e.kernel->form) {
     case PortableForm::each: return walk_of(e).units();
-    case PortableForm::row: return (e.n * e.pixels + kUnitPlaces - 1) / kUnitPlaces;
+    case PortableForm::row: return divided_up(e.n * e.pixels, kUnitPlaces);
     case PortableForm::sum: return e.groups() * e.chunks();
-    case PortableForm::gather: return gather_units(e);
+    case PortableForm::gather: return e.n * gather_walk_of(e).units_of_image();
   }
   return 0;
 }

@@ -50,13 +50,11 @@ UpdateSegment UpdatePlan::segment(int index, std::span<const double> rate_factor
   const auto i = static_cast<std::size_t>(index);
   const std::span<const double> factors = rate_factor.empty() ? std::span<const double>(spec().rate_factor) : rate_factor;
   const MatrixShape shape = matrix_of(parameters_.parameter(index));
-  UpdateSegment segment;
-  segment.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * rate);
-  segment.decay = spec().decay.empty() ? 0.0F : static_cast<float>(spec().decay[i]);
-  segment.rows = static_cast<std::int32_t>(shape.rows);
-  segment.columns = static_cast<std::int32_t>(shape.columns);
-  segment.width = parameters_.width(index);
-  return segment;
+  return UpdateSegment{.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * rate),
+                       .decay = spec().decay.empty() ? 0.0F : static_cast<float>(spec().decay[i]),
+                       .rows = static_cast<std::int32_t>(shape.rows),
+                       .columns = static_cast<std::int32_t>(shape.columns),
+                       .width = parameters_.width(index)};
 }
 
 }  // namespace millrace

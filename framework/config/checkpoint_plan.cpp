@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "config/graph_plan.h"
 #include "config/quantity.h"
 #include "config/read_table.h"
 #include "millrace/error.h"

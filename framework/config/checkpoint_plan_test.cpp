@@ -5,6 +5,8 @@
 
 #include "config/plan_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::plan_test {
 namespace {
 
@@ -46,8 +48,7 @@ TEST_F(CheckpointTable, AFolderMayBeAUrlOfOne) {
   EXPECT_EQ(with("[checkpoint]\nfolder = \"file:///a%20b\"\n").folder, "/a b");
   EXPECT_EQ(with("[checkpoint]\nfolder = \"s3://b/a%20b\"\n").folder, "s3://b/a%20b");
   EXPECT_EQ(load(train("[run]\nfolder = \"file:///a%20b\"\n")).run.folder, "/a b");
-  EXPECT_EQ(mistakes_with("[run]\nfolder = \"s3://b/x\"\n"),
-            "p.toml:9:10: run.folder: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
+  EXPECT_MESSAGE(mistakes_with("[run]\nfolder = \"s3://b/x\"\n"));
 }
 
 TEST_F(CheckpointTable, SaysWhenCheckpointsAreWritten) {
@@ -81,10 +82,8 @@ TEST_F(CheckpointTable, AnswersMistakesInCheckpoint) {
     EXPECT_NE(said.find("'every' must be \"epoch\", \"end\", \"never\", such as "), std::string::npos) << said;
     EXPECT_NE(said.find("found \"" + every + "\""), std::string::npos) << said;
   }
-  EXPECT_NE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n").find("[checkpoint] has no key 'evry'; nearest is 'every'"),
-            std::string::npos);
-  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("unknown graph 'tran'; nearest is 'train'"),
-            std::string::npos);
+  EXPECT_MESSAGE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n"));
+  EXPECT_MESSAGE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n"));
   EXPECT_NE(mistakes_with("[checkpoint]\nkeep = 0\n").find("'keep'"), std::string::npos);
 }
 

@@ -8,11 +8,8 @@
 #include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
-#include <tuple>
 #include <utility>
-#include <vector>
 
 #include "config/data_parts.h"
 #include "millrace/error.h"
@@ -39,9 +36,10 @@ constexpr std::array<std::string_view, 12> kMaskFolders = {
     "masks", "mask",          "labels",      "label",       "gt", "annotations", "segmentationclass", "segmentationclasspng",
     "annot", "segmentations", "groundtruth", "segmentation"};
 constexpr std::array<std::string_view, 7> kMaskEndings = {"_mask", "_masks", "_label", "_labels", "_seg", "_gt", "_L"};
+constexpr std::array<std::string_view, 5> kHolds = {"classes", "masks", "images", "numbers", "labels"};
 constexpr const char* kListsOfVoc = "ImageSets/Segmentation";
 // Keys of [data] for all parts; those of lists apply unless the file refers to them as its own variables.
-constexpr std::array<const char*, 4> kKeysOfSources = {"classes", "label", "leave_out", "unpaired"};
+constexpr std::array<const char*, 7> kKeysOfSources = {"classes", "label", "leave_out", "unpaired", "empty", "samples", "margin"};
 constexpr std::array<const char*, 5> kKeysOfLists = {"file", "root", "ending", "format", "encoding"};
 
 bool is_elsewhere(const std::string& path) { return url_scheme(path) != "file"; }
@@ -159,13 +157,16 @@ class Finder {
 
   // Empty after a mistake, which is in errors_.
   std::optional<Layout> find() {
-    if (!holds_.empty() && holds_ != "classes" && holds_ != "masks" && holds_ != "images" && holds_ != "numbers") {
+    if (!holds_.empty() && std::ranges::find(kHolds, holds_) == kHolds.end()) {
       errors_.add(data_.find("holds")->at(),
-                  fmt::format("'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\", found \"{}\"", holds_));
+                  fmt::format("'holds' must be one of \"{}\", found \"{}\"", fmt::join(kHolds, "\", \""), holds_));
       return std::nullopt;
     }
     const std::string path = text("path"), train = text("train"), validate = text("validate");
-    if (!names_targets()) return std::nullopt;
+    referred_.insert("data.annotations");
+    const Value* const annotations = data_.find("annotations");
+    if (!names_targets(annotations != nullptr)) return std::nullopt;
+    if (annotations != nullptr) return annotated(*annotations, path, train, validate);
     if (!train.empty() && !validate.empty()) return apart(train, validate);  // they may be derived from `path`
     if (!train.empty() && !path.empty()) {
       errors_.add(data_.find("train")->at(), "'train' and 'path' both say where the images for training are: give one of them");
@@ -304,8 +305,9 @@ class Finder {
   }
 
   // Whether [data] names the classes that masks need, or the columns of a list. Base files have empty ones.
-  bool names_targets() {
-    const char* const key = holds_ == "masks" ? "classes" : holds_ == "numbers" ? "columns" : nullptr;
+  bool names_targets(bool is_annotated) {
+    const bool lacks_names = holds_ == "masks" && !is_annotated;  // annotations name their classes
+    const char* const key = lacks_names ? "classes" : holds_numbers() ? "columns" : nullptr;
     const Value* const names = key != nullptr ? data_.find(key) : nullptr;
     if (names == nullptr || names->kind() != Value::Kind::array || !names->array().empty()) return true;
     errors_.add(
@@ -314,6 +316,73 @@ class Finder {
             ? R"([data] needs 'classes': what masks tell apart, by their values, such as classes = [{ name = "road" }, { name = "car", ids = [7] }])"
             : R"([data] needs 'columns': those of the list that are learned, such as columns = ["age"]; on the command line --set 'data.columns=["age"]')");
     return false;
+  }
+
+  bool holds_numbers() const { return holds_ == "numbers" || holds_ == "labels"; }
+
+  // Annotations next to the images: of all parts, or of each part. A folder may have a file or folder for each part.
+  std::optional<Layout> annotated(const Value& annotations, const std::string& path, const std::string& train,
+                                  const std::string& validate) {
+    if (holds_ == "images") {
+      errors_.add(annotations.at(), "'annotations' has no effect: the targets are images");
+      return std::nullopt;
+    }
+    const auto part_of = [&](const char* key) -> std::optional<std::string> {
+      const Value* const value = annotations.kind() == Value::Kind::table ? annotations.find(key) : &annotations;
+      if (value != nullptr && value->kind() == Value::Kind::text) return file_url_path(value->text());
+      errors_.add(annotations.at(),
+                  fmt::format("'annotations' must be a file or folder, or {{ train = \"...\", validate = \"...\" }}, found {}",
+                              value != nullptr ? found(*value) : found(annotations)));
+      return std::nullopt;
+    };
+    auto first = part_of("train");
+    auto second = first ? part_of("validate") : std::nullopt;
+    if (!second) return std::nullopt;
+    const std::string& images = train.empty() ? path : train;
+    const std::string& others = validate.empty() ? images : validate;
+    if (images.empty()) {
+      errors_.add(file_, "[data] needs 'path': the folder of the images that 'annotations' names");
+      return std::nullopt;
+    }
+    if (*first == *second && places_.is_folder(*first)) {
+      const Parts parts = annotations_of_parts(*first);
+      const auto [of_train, of_validate] = parts.pair();
+      if (!of_train.empty() && !of_validate.empty()) {
+        first = of_train;
+        second = of_validate;
+      }
+    }
+    const std::string target = holds_ == "masks"     ? "map"
+                               : holds_ == "labels"  ? "labels"
+                               : holds_ == "numbers" ? "counts"
+                                                     : "class";
+    const auto of = [&](const std::string& in, const std::string& from) {
+      return Part{"read_annotations", {{"images", in}, {"annotations", from}, {"target", target}}};
+    };
+    Layout layout{of(images, *first), of(others, *second), *first == *second && images == others};
+    const auto [of_train, of_validate] = layout.is_one ? parts_in(images).pair() : std::pair<std::string, std::string>();
+    const auto is_folder = [&](const std::string& each) { return !each.empty() && places_.is_folder(each); };
+    if (!is_folder(of_train) || !is_folder(of_validate)) return layout;
+    layout.train.keys.emplace_back("folder", of_train.substr(of_train.rfind('/') + 1));
+    layout.validate.keys.emplace_back("folder", of_validate.substr(of_validate.rfind('/') + 1));
+    layout.is_one = false;
+    return layout;
+  }
+
+  // Files and folders named after parts, also behind another word: instances_train2017.json.
+  Parts annotations_of_parts(const std::string& folder) {
+    Parts parts;
+    for (const DataEntry& entry : places_.in(folder)) {
+      const fs::path name = entry.name;
+      const bool may_be =
+          entry.is_folder || name.extension() == ".json" || name.extension() == ".xml" || name.extension() == ".csv";
+      if (!may_be || !entry.fault.empty()) continue;
+      std::string stem = name.stem().string();
+      constexpr std::string_view kInstances = "instances_";
+      if (stem.starts_with(kInstances)) stem.erase(0, kInstances.size());
+      parts.add(stem, join_url(folder, entry.name), entry.is_folder);
+    }
+    return parts;
   }
 
   // Parts with folders, or lists, of their own.
@@ -446,13 +515,13 @@ class Finder {
     const Contents contents = contents_of(path);
     if (contents.files.contains(".tar") && contents.folders == 0) return Part{"read_tar", {{"path", path}}};
     const auto list = contents.list();
-    if (list && (holds_ == "numbers" || contents.folders == 0 || fs::path(*list).stem() == "metadata"))
+    if (list && (holds_numbers() || contents.folders == 0 || fs::path(*list).stem() == "metadata"))
       return Part{"read_list", {{"path", *list}}};
-    if (contents.folders == 1 && holds_ != "numbers") {
+    if (contents.folders == 1 && !holds_numbers()) {
       const auto only = std::ranges::find_if(places_.in(path), [](const DataEntry& entry) { return entry.is_folder; });
       if (is_list_of_a_folder(join_url(path, only->name), "")) return std::nullopt;
     }
-    return Part{holds_ == "numbers" ? "read_list" : "read_folder", {{"path", path}}};
+    return Part{holds_numbers() ? "read_list" : "read_folder", {{"path", path}}};
   }
 
   // ---- Images and their masks ----

@@ -3,9 +3,11 @@
 //
 // [data] may have these keys, in addition to the file's own variables:
 //   path       a folder, a list (.csv, .tsv, .jsonl), tar shards, or a URL of one of them
-//   holds      the kind of targets: "classes", "masks", "images" or "numbers"
+//   holds      the kind of targets: "classes", "masks", "images", "numbers" or "labels", which are numbers 0 and 1
+//   annotations  a file or folder of annotations, whose images are in `path`; or { train = ..., validate = ... }
 //   held_out   the share of each class that is kept for validation if `path` has no part for it
-//   classes, label, leave_out, unpaired, file, root, ending, format, encoding   keys of the source, for all parts
+//   classes, label, leave_out, unpaired, empty, samples, margin, file, root, ending, format, encoding   keys of the source, for all
+//              parts
 //   train, validate   if the two are in different places: `train` instead of `path`, `validate` in addition to either
 // A folder's parts are found under their usual names: train, training; val, valid, validation, test, testing. Masks are found in
 // the layouts of Cityscapes, CamVid, ADE20K and PASCAL VOC, in neighbouring folders, and in one folder by endings of names, or as

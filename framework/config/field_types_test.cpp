@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "millrace/params.h"
+#include "testkit/messages.h"
 
 namespace millrace::field_types {
 namespace {
@@ -112,15 +113,14 @@ TEST(FieldTypes, AreRead) {
 }
 
 TEST(FieldTypes, AreRefusedByNameAndReason) {
-  EXPECT_EQ(mistake("rate", Value(2)), "'rate' must be a number between 0 and 1, found 2");
-  EXPECT_EQ(mistake("shift", Value(std::int64_t{3000000000})),
-            "'shift' must be an integer between -2147483648 and 2147483647, found 3000000000");
-  EXPECT_EQ(mistake("count", Value(-1)), "'count' must be an integer between 0 and 4294967295, found -1");
-  EXPECT_EQ(mistake("seed", Value(-1)), "'seed' must be an integer of at least 0, found -1");
-  EXPECT_EQ(mistake("mean", list({1, 2})), "'mean' must be a list of numbers with 3 values, found 2");
-  EXPECT_EQ(mistake("sizes", list({1})), "'sizes[0]' must be an integer between 1 and 2147483647, found 1.0");
-  EXPECT_EQ(mistake("mode", Value("exat")), "'mode' must be one of \"fast\", \"exact\", found \"exat\"; nearest is \"exact\"");
-  EXPECT_EQ(mistake("modes", Value(Array{Value("slow")})), "'modes[0]' must be one of \"fast\", \"exact\", found \"slow\"");
+  EXPECT_MESSAGE(mistake("rate", Value(2)));
+  EXPECT_MESSAGE(mistake("shift", Value(std::int64_t{3000000000})));
+  EXPECT_MESSAGE(mistake("count", Value(-1)));
+  EXPECT_MESSAGE(mistake("seed", Value(-1)));
+  EXPECT_MESSAGE(mistake("mean", list({1, 2})));
+  EXPECT_MESSAGE(mistake("sizes", list({1})));
+  EXPECT_MESSAGE(mistake("mode", Value("exat")));
+  EXPECT_MESSAGE(mistake("modes", Value(Array{Value("slow")})));
   EXPECT_EQ(mistake("corner", Value(Table{})), "'corner' needs 'x'");
   EXPECT_EQ(mistake("points", Value(Array{point(1), Value(Table{})})), "'points' needs 'x'");
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
-#include <memory>
 
 #include "config/graph_plan.h"
 #include "config/plan.h"

@@ -3,6 +3,8 @@
 #include "millrace/observer.h"
 #include "util/json.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::plan_test {
 namespace {
 
@@ -56,16 +58,11 @@ TEST_F(ObserverPlanTest, TablesHoldTheirParameters) {
 }
 
 TEST_F(ObserverPlanTest, MistakesAreNamedWithTheirPlaces) {
-  EXPECT_EQ(mistakes(train("[observe.consol]\n[observe.console]\nquit = true\nlines = 10\n[observe.results]\nfile = \"x\"\n")),
-            "p.toml:8:10: [observe]: unknown observer 'consol'; nearest is 'console'\np.toml:10:1: [observe.console] has no key "
-            "'quit'; nearest is 'quiet'\np.toml:11:9: 'lines' must be an integer between 1 and 9, found 10\np.toml:13:1: "
-            "[observe.results] has no key 'file'; it takes none");
-  EXPECT_EQ(mistakes(train("[observe]\nconsole = 3\n")),
-            "p.toml:9:11: 'observe.console' must be a table, or false to leave this observer out, found 3");
-  EXPECT_EQ(mistakes("observe = true\n" + train()),
-            "p.toml:1:11: [observe] must be a table, with a table for each observer, found true");
-  EXPECT_EQ(mistakes(train("[obserbe.console]\nquiet = true\n")),
-            "p.toml:8:2: 'obserbe' means nothing here and nothing refers to it; nearest is 'observe'");
+  EXPECT_MESSAGE(
+      mistakes(train("[observe.consol]\n[observe.console]\nquit = true\nlines = 10\n[observe.results]\nfile = \"x\"\n")));
+  EXPECT_MESSAGE(mistakes(train("[observe]\nconsole = 3\n")));
+  EXPECT_MESSAGE(mistakes("observe = true\n" + train()));
+  EXPECT_MESSAGE(mistakes(train("[obserbe.console]\nquiet = true\n")));
 }
 
 TEST_F(ObserverPlanTest, TheSchemaKnowsThem) {

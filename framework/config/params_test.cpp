@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -173,7 +175,7 @@ TEST(Params, AKeyWithoutTheOneThatItBelongsToIsAMistake) {
   read_struct(set, table({{"decay", Value(0.5)}, {"every", Value(2)}}), "'ema'", errors);
   EXPECT_EQ(errors.text(), "");
   read_struct(set, table({{"every", Value(2)}}), "'ema'", errors);
-  EXPECT_EQ(errors.text(), "'ema': 'every' has no effect without 'decay'");
+  EXPECT_MESSAGE(errors.text());
 }
 
 TEST(Params, KeysOfATextThatIsOverruledAreDropped) {
@@ -241,24 +243,18 @@ TEST(Params, TwoAlternativesInOneTextAreAMistakeOfTheSecond) {
     read_struct(Drops::set(), table, "[plan]", errors);
     return errors.text();
   };
-  EXPECT_EQ(read("steps", "epochs"), "p.toml:3:1: [plan]: 'steps' and 'epochs' are two ways to give the drops: choose one");
+  EXPECT_MESSAGE(read("steps", "epochs"));
   EXPECT_EQ(read("steps", "other"), "");
 }
 
 TEST(Params, TwoAlternativesInAnObjectAreAMistake) {
   EXPECT_NO_THROW(require_one_alternative(Drops::set(), {.steps = 1, .other = 1}, "[plan]"));
-  try {
-    require_one_alternative(Drops::set(), {.epochs = 1, .steps = 1}, "[plan]");
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_STREQ(error.what(), "[plan]: 'epochs' and 'steps' are two ways to give the drops: choose one");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] {
+                   require_one_alternative(Drops::set(), {.epochs = 1, .steps = 1}, "[plan]");
+                 }).what());
 }
 
-TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {
-  EXPECT_EQ(mistake("flipx", Value(0.5)), "[train.augment] has no key 'flipx'; nearest is 'flip_x'");
-}
+TEST(Params, UnknownKeyIsAnsweredWithTheNearest) { EXPECT_MESSAGE(mistake("flipx", Value(0.5))); }
 
 TEST(Params, ALongKeyIsCut) {
   const std::string said = mistake(std::string(3000, 'x'), Value(1));
@@ -266,53 +262,44 @@ TEST(Params, ALongKeyIsCut) {
 }
 
 TEST(Params, UnknownKeyNearNothingIsAnsweredWithAllThereAre) {
-  EXPECT_EQ(mistake("translate", table({{"horizontal", Value(1)}})), "'translate' has no key 'horizontal'; it takes 'x', 'y'");
+  EXPECT_MESSAGE(mistake("translate", table({{"horizontal", Value(1)}})));
 }
 
 TEST(Params, ValueOutOfRange) {
-  EXPECT_EQ(mistake("flip_x", Value(1.5)), "'flip_x' must be a number between 0 and 1, found 1.5");
-  EXPECT_EQ(mistake("size", Value(0)), "'size' must be an integer of at least 1, found 0");
-  EXPECT_EQ(mistake("flip_x", Value(std::numeric_limits<double>::quiet_NaN())),
-            "'flip_x' must be a number between 0 and 1, found nan");
-  EXPECT_EQ(mistake("clip", Value(1e39)),
-            "'clip' must be a number of at least 0, found 1e+39, beyond float32's largest, 3.4e+38");
+  EXPECT_MESSAGE(mistake("flip_x", Value(1.5)));
+  EXPECT_MESSAGE(mistake("size", Value(0)));
+  EXPECT_MESSAGE(mistake("flip_x", Value(std::numeric_limits<double>::quiet_NaN())));
+  EXPECT_MESSAGE(mistake("clip", Value(1e39)));
 }
 
 TEST(Params, WrongType) {
-  EXPECT_EQ(mistake("flip_x", Value("half")), "'flip_x' must be a number between 0 and 1, found \"half\"");
-  EXPECT_EQ(mistake("flip_x", Value(".5")), "'flip_x' must be a number between 0 and 1, found \".5\"; write 0.5");
-  EXPECT_EQ(mistake("size", Value("016")), "'size' must be an integer of at least 1, found \"016\"; write 16");
-  EXPECT_EQ(mistake("size", Value("1.5")), "'size' must be an integer of at least 1, found \"1.5\"") << "it is none either";
-  EXPECT_EQ(mistake("size", Value(2.0)), "'size' must be an integer of at least 1, found 2.0");
-  EXPECT_EQ(mistake("cache", Value(1)), "'cache' must be true or false, found 1");
-  EXPECT_EQ(mistake("path", Value()), "'path' must be text, found a table");
-  EXPECT_EQ(mistake("translate", Value(4)), "'translate' must be a table with the keys x, y, found 4");
-  EXPECT_EQ(mistake("load", Value(1)), "'load' must be a list of numbers, found 1");
-  EXPECT_EQ(mistake("groups", Value("all")), "'groups' must be a list of tables, found \"all\"");
+  EXPECT_MESSAGE(mistake("flip_x", Value("half")));
+  EXPECT_MESSAGE(mistake("flip_x", Value(".5")));
+  EXPECT_MESSAGE(mistake("size", Value("016")));
+  EXPECT_MESSAGE(mistake("size", Value("1.5")));
+  EXPECT_MESSAGE(mistake("size", Value(2.0)));
+  EXPECT_MESSAGE(mistake("cache", Value(1)));
+  EXPECT_MESSAGE(mistake("path", Value()));
+  EXPECT_MESSAGE(mistake("translate", Value(4)));
+  EXPECT_MESSAGE(mistake("load", Value(1)));
+  EXPECT_MESSAGE(mistake("groups", Value("all")));
 }
 
 TEST(Params, WrongPairs) {
-  EXPECT_EQ(mistake("kernel", Value(Array{Value(3), Value(13)})),
-            "'kernel' must be [height, width], or an integer between 1 and 11, found [3, 13]");
-  EXPECT_EQ(mistake("translate", table({{"x", Value(Array{Value(4), Value(-4)})}})),
-            "'x' must be [low, high] with low <= high, or a number between -128 and 127, found [4, -4]");
+  EXPECT_MESSAGE(mistake("kernel", Value(Array{Value(3), Value(13)})));
+  EXPECT_MESSAGE(mistake("translate", table({{"x", Value(Array{Value(4), Value(-4)})}})));
 }
 
-TEST(Params, AListNamesTheElement) {
-  EXPECT_EQ(mistake("load", Value(Array{Value(1), Value(2)})), "'load[1]' must be a number between 0 and 1, found 2");
-}
+TEST(Params, AListNamesTheElement) { EXPECT_MESSAGE(mistake("load", Value(Array{Value(1), Value(2)}))); }
 
-TEST(Params, ChoiceNotInTheList) {
-  EXPECT_EQ(mistake("border", Value("reflct")),
-            "'border' must be one of \"reflect\", \"constant\", found \"reflct\"; nearest is \"reflect\"");
-}
+TEST(Params, ChoiceNotInTheList) { EXPECT_MESSAGE(mistake("border", Value("reflct"))); }
 
 TEST(Params, AWrongTextMayBeAnsweredWithAHint) {
   ParamSet<Drops> set;
   Diagnostics errors;
   set.add("schedule", &Drops::schedule).choices({"constant", "piecewise"}).hint("plateau", "that is [plateau]");
   read_struct(set, table({{"schedule", Value("OnPlateau")}}), "[rate]", errors);
-  EXPECT_EQ(errors.text(), "'schedule' must be one of \"constant\", \"piecewise\", found \"OnPlateau\"; that is [plateau]");
+  EXPECT_MESSAGE(errors.text());
 }
 
 TEST(Params, AnIntegerMayBeAWord) {
@@ -320,12 +307,11 @@ TEST(Params, AnIntegerMayBeAWord) {
   Value value = good();
   value.set("threads", Value("auto"));
   EXPECT_EQ(read_struct(declared(), value, "[train.augment]", errors).threads, 0);
-  EXPECT_EQ(mistake("threads", Value("atuo")),
-            "'threads' must be an integer of at least 0, or \"auto\", found \"atuo\"; nearest is \"auto\"");
+  EXPECT_MESSAGE(mistake("threads", Value("atuo")));
 }
 
 TEST(Params, MissingRequiredKey) {
-  EXPECT_EQ(mistakes(Value()), "[train.augment] needs 'path': folder of the data set");
+  EXPECT_MESSAGE(mistakes(Value()));
   EXPECT_EQ(mistake("groups", Value(Array{Value()})), "'groups' needs 'match'");
 }
 
@@ -348,13 +334,8 @@ TEST(Diagnostics, AreSortedByPosition) {
   errors.add({file, 2, 1}, "first");
   errors.add({file, 10, 2}, "third");
   EXPECT_EQ(errors.text(), "a.toml:2:1: first\na.toml:2:9: second\na.toml:10:2: third");
-  try {
-    errors.throw_if_any();
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), errors.text());
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { errors.throw_if_any(); });
+  EXPECT_EQ(error.message(), errors.text());
 }
 
 // ---- Lists ----
@@ -388,7 +369,7 @@ TEST(Params, AListMayBeOneOfIts) {
   EXPECT_EQ(names(Value(Array{Value("a"), Value("b")})), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(errors.text(), "");
   EXPECT_TRUE(names(Value(3)).empty());
-  EXPECT_EQ(errors.text(), "'names' must be text, found 3");
+  EXPECT_MESSAGE(errors.text());
 }
 
 TEST(Params, TablesOfAListKeepTheKeysOfAnotherReader) {

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "config/data_layout.h"
 #include "config/graph_plan.h"

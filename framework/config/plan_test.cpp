@@ -3,6 +3,8 @@
 
 #include "config/plan_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::plan_test {
 namespace {
 
@@ -131,16 +133,16 @@ TEST_F(Plan, WhatIsNamedAndCannotBeReachedIsNotLookedForElsewhere) {
   fs::create_symlink("gone.toml", "networks/resnet18.toml");
   const auto complaint = [&](const std::string& network) { return mistakes(train("[network]\n" + network)); };
   const std::string zoo = complaint("use = \"resnet18\"\nclasses = 7\n");
-  EXPECT_NE(zoo.find("'networks/resnet18.toml' is a link to 'gone.toml', which does not exist"), std::string::npos) << zoo;
+  EXPECT_MESSAGE(zoo);
   fs::create_directories("run");
   write("run/weights.safetensors", "the last, not the best");
   fs::create_symlink("gone.safetensors", "run/best.safetensors");
   const std::string best = complaint("use = \"small\"\nclasses = 7\nweights = \"run\"\n");
-  EXPECT_NE(best.find("run/best.safetensors' is a link to 'gone.safetensors', which does not exist"), std::string::npos) << best;
+  EXPECT_MESSAGE(best);
   setenv("MILLRACE_PIPELINES", "nowhere", 1);
   const std::string folder = complaint("use = \"small\"\nclasses = 7\n");
   unsetenv("MILLRACE_PIPELINES");
-  EXPECT_NE(folder.find("MILLRACE_PIPELINES: 'nowhere' is not a folder"), std::string::npos) << folder;
+  EXPECT_MESSAGE(folder);
 }
 
 TEST_F(Plan, NetworkSaysWhichWeightsItTakes) {
@@ -203,8 +205,7 @@ TEST_F(Plan, FoldersForTrainingThatAreLeftOutAreWarnedOf) {
   add("d/train_extra");
   const std::vector<std::string> warnings = load(text).warnings;
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_NE(warnings[0].find("only 'd/train' is trained on, and 'd/train2', 'd/train_extra' are left out"), std::string::npos)
-      << warnings[0];
+  EXPECT_MESSAGE(warnings[0]);
 }
 
 TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
@@ -212,7 +213,7 @@ TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
     return fmt::format("{}", fmt::join(load(text, overrides).warnings, "\n"));
   };
   const std::string used = train("[train.augment]\nflip_x = \"${often}\"\n");
-  EXPECT_EQ(warned("often = 1\n" + train()), "p.toml:1:1: 'often' is in no table and nothing refers to it: it has no effect");
+  EXPECT_MESSAGE(warned("often = 1\n" + train()));
   EXPECT_EQ(warned("often = 1\n" + used), "");
   EXPECT_EQ(warned("often = 1\n" + used, {"train.augment.flip_x=0"}), "") << "it is used without --set";
   EXPECT_EQ(warned(used, {"often=1"}), "");
@@ -220,8 +221,7 @@ TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
   EXPECT_NE(warned(train("[early_stopping]\npatience = 3\n")).find(stray), std::string::npos);
   write("base.toml", "often = 1\nseldom = 0\n" + used + "[mine]\nroot = \"x\"\n");
   EXPECT_EQ(warned("extends = \"base.toml\"\n[train.augment]\nflip_x = \"${seldom}\"\n"), "") << "the base uses it";
-  EXPECT_EQ(warned("extends = \"base.toml\"\n"),
-            "base.toml:2:1: 'seldom' is in no table and nothing refers to it: it has no effect");
+  EXPECT_MESSAGE(warned("extends = \"base.toml\"\n"));
   const std::string aside =
       "[aside]\nevery = \"never\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
       "[aside.read_folder]\npath = \"${place}\"\n[aside.batch]\nsize = 5\n";

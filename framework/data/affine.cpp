@@ -1,7 +1,6 @@
 #include "millrace/util/affine.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <numbers>

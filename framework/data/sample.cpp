@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <cstring>
 #include <limits>
-#include <vector>
 
 #include "millrace/error.h"
 #include "millrace/util/batch_input.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/detail/stage_type.h"
 #include "millrace/detail/value.h"
+#include "millrace/templates/stage_type.h"
 
 namespace millrace {
 

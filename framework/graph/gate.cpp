@@ -1,7 +1,6 @@
 #include "graph/gate.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace millrace {
 

@@ -1,7 +1,6 @@
 #include "graph/graph.h"
 
 #include <algorithm>
-#include <functional>
 #include <future>
 #include <tuple>
 #include <utility>

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "graph/line_fixture.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -21,7 +22,7 @@ TEST(Guard, CountsTheBytesThatWereWrittenOutsideAPiece) {
   EXPECT_EQ(memory.damage(1), "1 byte before it");
   memory.piece(1)[10] ^= 1;
   memory.piece(1)[63] ^= 1;
-  EXPECT_EQ(memory.damage(1), "1 byte before it and 2 bytes after it");
+  EXPECT_MESSAGE(memory.damage(1));
   EXPECT_EQ(memory.damage(0), "");
   EXPECT_EQ(memory.damage(2), "");
   memory.renew(1);

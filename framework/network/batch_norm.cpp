@@ -17,13 +17,7 @@ void describe_batch_norm(ParamSet<BatchNormParams>& set) {
 }
 
 Parameter statistic(const char* name, const Shape& shape, double value) {
-  Parameter result;
-  result.name = name;
-  result.shape = shape;
-  result.initialiser = {"constant", value};
-  result.trainable = false;
-  result.statistic = true;
-  return result;
+  return Parameter{.name = name, .shape = shape, .initialiser = {"constant", value}, .trainable = false, .statistic = true};
 }
 
 LayerPlan infer_batch_norm(const BatchNormParams& params, const std::vector<Shape>& inputs) {

@@ -6,9 +6,6 @@
 #include <cctype>
 #include <cstdint>
 #include <optional>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "millrace/detail/types.h"
 #include "millrace/error.h"

@@ -1,8 +1,6 @@
 // conv and transposed_conv.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "millrace/backend/network.h"
 #include "millrace/detail/types.h"
 #include "network/definition.h"

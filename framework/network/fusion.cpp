@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <string>
 
 #include "millrace/error.h"
 
@@ -126,10 +125,7 @@ class Fuser {
     if (!native && layer(index).portable == nullptr) {
       fail(ErrorKind::usage, "{}: backend '{}' has no op '{}'", place_of(layer(index)), options_.backend, layer(index).op);
     }
-    Node node;
-    node.kind = native ? kind->second : Node::Kind::portable;
-    node.layer = index;
-    node.inputs = layer(index).inputs;
+    Node node{.kind = native ? kind->second : Node::Kind::portable, .layer = index, .inputs = layer(index).inputs};
     take(node, index);
     if (can_take_pool(index)) {
       node.kind = Node::Kind::normalise;

@@ -3,6 +3,8 @@
 #include "millrace/layer.h"
 #include "network/language_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::language_test {
 namespace {
 
@@ -18,15 +20,10 @@ TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {
 }
 
 TEST_F(NetworkLanguage, OutputsHaveTheirMistakesToo) {
-  EXPECT_EQ(
-      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"),
-      "net.toml:2:82: 'relu1' takes the output 'third' of 'parts', which has first, second");
-  EXPECT_EQ(
-      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"),
-      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out");
-  EXPECT_EQ(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"),
-            "net.toml:2:12: layer 'split1' (split): its input is 3 x 8 x 8: 'channels' must leave some of the 3 to the second "
-            "output, and without it both get half of them");
+  EXPECT_MESSAGE(
+      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"));
+  EXPECT_MESSAGE(mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"));
+  EXPECT_MESSAGE(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"));
 }
 
 TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
@@ -53,10 +50,8 @@ TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
   registry_.add(unpool);
   good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
   good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
-  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
-            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, but 'pool1:largest' are values");
-  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
-            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, but 'pool1:places' are indices");
+  EXPECT_MESSAGE(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"));
+  EXPECT_MESSAGE(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"));
 }
 
 struct Product {
@@ -74,8 +69,7 @@ class Gate : public PortableLayer {
 TEST_F(NetworkLanguage, AKernelThatIsCalledWronglyIsNamedWhereItsLayerStands) {
   registry_.add_layer<Gate>();
   const std::string said = mistakes("layers = [ { op = \"gate\" }, { op = \"linear\", out = 2 } ]");
-  EXPECT_TRUE(said.starts_with("net.toml:2:12: layer 'gate1' (gate): kernel '")) << said;
-  EXPECT_NE(said.find("reads 2 tensors and writes 1, not 1 and 1"), std::string::npos) << said;
+  EXPECT_MESSAGE(said, {{"{anonymous}", "ANONYMOUS"}, {"(anonymous namespace)", "ANONYMOUS"}});
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include "network/language_fixture.h"
 #include "testkit/files.h"
 
+#include "testkit/messages.h"
+
 namespace millrace::language_test {
 namespace {
 
@@ -55,9 +57,7 @@ TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
   const auto network = good(layers + block);
   EXPECT_EQ(names(*network), (Names{"layer1x.a", "layer2x.a", "add1"}));
   EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{0, 1}));
-  EXPECT_EQ(
-      mistakes(std::string(R"(layers = [ { name = "layer#", block = "b" } ])") + block),
-      "net.toml:2:21: 'name' must be text of letters, digits, '_', '-' and '.' (and one '#' with 'repeat'), found \"layer#\"");
+  EXPECT_MESSAGE(mistakes(std::string(R"(layers = [ { name = "layer#", block = "b" } ])") + block));
 }
 
 TEST_F(NetworkLanguage, LayersOfInlineBlocksStandAmongTheirNeighbours) {
@@ -74,13 +74,9 @@ layers = [ { name = "stem", block = "stem_${stem}", inline = true }, { op = "add
   EXPECT_EQ(names(*small), (Names{"conv1", "pool", "add1"}));
   EXPECT_EQ(small->layers[2].inputs, (std::vector<LayerPort>{1, 0}));
   EXPECT_EQ(small->parameters[0].name, "conv1.weight");
-  EXPECT_TRUE(mistakes(toml, table({{"stem", Value("smal")}}))
-                  .starts_with("net.toml:3:37: the network has no block 'stem_smal'; nearest is 'stem_small'"))
-      << errors_.text();
-  EXPECT_EQ(mistakes(R"(layers = [ { block = "stem_large", inline = 1 } ])" + blocks),
-            "net.toml:2:45: 'inline' of 'stem_large1' must be true or false, found 1");
-  EXPECT_EQ(mistakes(R"(layers = [ { block = "stem_large", inline = true, repeat = 2 } ])" + blocks),
-            "net.toml:6:12: layer 'conv1' (conv): its name is taken at line 6");
+  EXPECT_MESSAGE(mistakes(toml, table({{"stem", Value("smal")}})));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { block = "stem_large", inline = 1 } ])" + blocks));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { block = "stem_large", inline = true, repeat = 2 } ])" + blocks));
 }
 
 TEST_F(NetworkLanguage, AFileMayExtendAnother) {
@@ -103,9 +99,7 @@ layers = [ { name = "conv", op = "conv", out = "${width}", kernel = 3 }, { name 
   EXPECT_EQ(errors_.text(),
             folder / "misspelt.toml" + ":2:14: nothing in network 'misspelt' refers to its default 'widht'; nearest is 'width'");
   EXPECT_FALSE(load("wrong.toml"));
-  EXPECT_NE(errors_.text().find(folder / "wrong.toml" + ":3:1: block 'b' has no key 'layer'; nearest is 'layers'"),
-            std::string::npos)
-      << errors_.text();
+  EXPECT_MESSAGE(errors_.text());
 }
 
 TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {
@@ -173,21 +167,18 @@ TEST_F(NetworkLanguage, VariablesComeFromThePipelineOrTheDefaults) {
   const char* const toml = "defaults = { classes = 10 }\nlayers = [ { op = \"linear\", out = \"${classes}\" } ]";
   EXPECT_EQ(good(toml)->output(), Shape{10});
   EXPECT_EQ(good(toml, table({{"classes", Value(std::int64_t{7})}}))->output(), Shape{7});
-  EXPECT_EQ(mistakes(toml, table({{"clases", Value(std::int64_t{7})}})),
-            "network 'net' has no variable 'clases'; nearest is 'classes'");
-  EXPECT_EQ(mistakes("layers = [ { op = \"linear\", out = \"${classes}\" } ]"),
-            "net.toml:2:35: network 'net' needs 'classes': set it in the pipeline's [network] or in the network's defaults");
+  EXPECT_MESSAGE(mistakes(toml, table({{"clases", Value(std::int64_t{7})}})));
+  EXPECT_MESSAGE(mistakes("layers = [ { op = \"linear\", out = \"${classes}\" } ]"));
 }
 
 TEST_F(NetworkLanguage, NeverProposesTheNameThatIsWrong) {
   const std::string unused = mistakes("defaults = { width = 8 }\nlayers = [ { op = \"linear\", out = \"${widht}\" } ]",
                                       table({{"width", Value(std::int64_t{4})}, {"widht", Value(std::int64_t{4})}}));
-  EXPECT_NE(unused.find("refers to its default 'width'; nearest is 'widht'"), std::string::npos) << unused;
-  EXPECT_NE(unused.find("has no variable 'width'; nearest is 'widht'"), std::string::npos) << unused;
+  EXPECT_MESSAGE(unused);
   const std::string reserved = mistakes(R"(layers = [ { name = "x", block = "b", repeat = 2 } ]
     [block.b]
     layers = [ { op = "linear", out = "${repeat}" } ])");
-  EXPECT_NE(reserved.find("'x' does not set 'repeat', which block 'b' needs"), std::string::npos) << reserved;
+  EXPECT_MESSAGE(reserved);
 }
 
 TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOther) {
@@ -197,9 +188,8 @@ TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOt
     defaults = { twice = "2 * ${out}" }
     layers = [ { op = "conv", out = "${twice}", kernel = 1 }, { op = "dropout", probability = "${rate}" } ])";
   const auto said = [&](const char* name) { return mistakes(toml, table({{name, Value(std::int64_t{7})}})); };
-  EXPECT_EQ(said("height"),
-            "[network] has no key 'height'; nearest is 'weights'; network 'net' has the variables 'classes', 'rate'");
-  EXPECT_EQ(said("zyx"), "network 'net' has no variable 'zyx'; there are 'classes', 'rate'");
+  EXPECT_MESSAGE(said("height"));
+  EXPECT_MESSAGE(said("zyx"));
 }
 
 TEST_F(NetworkLanguage, OnlyTheFirstFiftyMistakesNameTheNearest) {
@@ -222,35 +212,27 @@ TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
   const auto without = with_kernel(1);
   EXPECT_EQ(names(*without), (Names{"a", "gelu1"}));
   EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0}));
-  EXPECT_NE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])").find("must be true or false"),
-            std::string::npos);
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])"));
 }
 
 TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"),
-            "net.toml:2:19: unknown op 'convv'; nearest is 'conv'");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "residul" } ]
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", block = "residul" } ]
 [block.residual]
-layers = [ { op = "relu" } ])"),
-            "net.toml:2:34: the network has no block 'residul'; nearest is 'residual'");
-  EXPECT_EQ(mistakes(R"(defaults = { stem = "standard" }
+layers = [ { op = "relu" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(defaults = { stem = "standard" }
 layers = [ { name = "l", block = "stem_${stem}" } ]
 [block.stem_large]
 layers = [ { op = "relu" } ]
 [block.stem_small]
 layers = [ { op = "relu" } ]
 [block.middle]
-layers = [ { op = "relu" } ])"),
-            "net.toml:3:34: the network has no block 'stem_standard': 'stem' may be 'large', 'small'");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "conv1", op = "relu" }, { op = "relu", from = "conv2" } ])"),
-            "net.toml:2:67: 'relu1' takes the output of 'conv2', but no earlier layer has this name; nearest is 'conv1'");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu", from = "later" }, { name = "later", op = "relu" } ])"),
-            "net.toml:2:34: 'relu1' takes the output of 'later', which is not an earlier layer");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu", form = "x" } ])"),
-            "net.toml:2:27: op 'relu' has no key 'form'; nearest is 'from'");
-  EXPECT_EQ(mistakes(R"(laysers = 3
-layers = [ { op = "relu" } ])"),
-            "net.toml:2:1: network 'net' has no key 'laysers'; nearest is 'layers'");
+layers = [ { op = "relu" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "conv1", op = "relu" }, { op = "relu", from = "conv2" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "relu", from = "later" }, { name = "later", op = "relu" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "relu", form = "x" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(laysers = 3
+layers = [ { op = "relu" } ])"));
 }
 
 TEST_F(NetworkLanguage, AnOpIsFoundByItsOtherName) {
@@ -261,41 +243,35 @@ TEST_F(NetworkLanguage, AnOpIsFoundByItsOtherName) {
   type.name = "clipped_relu";
   type.other_names = {"relu6"};
   registry_.add(type);
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "swish" } ])"), "net.toml:2:19: unknown op 'swish'; nearest is 'silu'");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu6" } ])"), "net.toml:2:19: unknown op 'relu6'; nearest is 'clipped_relu'");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "rel" } ])"), "net.toml:2:19: unknown op 'rel'; nearest is 'relu'");
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "swish" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "relu6" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { op = "rel" } ])"));
 }
 
 TEST_F(NetworkLanguage, BlocksAskForTheirParameters) {
   const std::string block = R"(
 [block.b]
 layers = [ { op = "conv", out = "${width}", kernel = 1 } ])";
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b" } ])" + block),
-            "net.toml:2:12: 'l' does not set 'width', which block 'b' needs");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, widht = 4 } ])" + block),
-            "net.toml:2:50: block 'b' has no key 'widht'; nearest is 'width'");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, repeat = 0 } ])" + block),
-            "net.toml:2:59: 'repeat' must be an integer between 1 and 1000, found 0");
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", block = "b" } ])" + block));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, widht = 4 } ])" + block));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, repeat = 0 } ])" + block));
 }
 
 TEST_F(NetworkLanguage, MisspeltKindsOfEntriesAreNamed) {
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", po = "relu" } ])"), "net.toml:2:26: 'l' has no key 'po'; nearest is 'op'");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", blokc = "b" } ]
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", po = "relu" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", blokc = "b" } ]
 [block.b]
-layers = [ { op = "relu" } ])"),
-            "net.toml:2:26: 'l' has no key 'blokc'; nearest is 'block'");
+layers = [ { op = "relu" } ])"));
 }
 
 TEST_F(NetworkLanguage, AMisspeltReferenceInABlockIsToldWhereItIsWritten) {
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3 } ]
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "l", block = "b", width = 3 } ]
 [block.b]
-layers = [ { op = "conv", out = "${width}", kernel = 1 }, { op = "conv", out = "${widht}", kernel = 1 } ])"),
-            "net.toml:4:80: block 'b': '${widht}' refers to nothing; nearest is '${width}'");
+layers = [ { op = "conv", out = "${width}", kernel = 1 }, { op = "conv", out = "${widht}", kernel = 1 } ])"));
 }
 
 TEST_F(NetworkLanguage, AMisspeltFromIsToldBeforeTheInputsThatItLeavesOut) {
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { op = "add", fro = ["@input", "a"] } ])"),
-            "net.toml:2:55: op 'add' has no key 'fro'; nearest is 'from'");
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "a", op = "relu" }, { op = "add", fro = ["@input", "a"] } ])"));
 }
 
 TEST_F(NetworkLanguage, ABlockCannotContainItself) {
@@ -311,9 +287,7 @@ TEST_F(NetworkLanguage, ImpossibleShapesNameTheLayerAndWhereItIsWritten) {
   const std::string text = mistakes(R"(layers = [ { name = "l", block = "b", repeat = 3 } ]
 [block.b]
 layers = [ { name = "conv", op = "conv", out = 4, kernel = 5 } ])");
-  EXPECT_EQ(text,
-            "net.toml:4:12: layer 'l.1.conv' (conv): a kernel of 5 x 5 does not fit into its input 4 x 4 x 4: use a kernel of at "
-            "most 4 x 4, padding = \"same\", or a larger input");
+  EXPECT_MESSAGE(text);
 }
 
 // The first layer whose input is too small does not show what the network needs. A size that branches refuse is another mistake.
@@ -331,9 +305,7 @@ layers = [ { op = "max_pool", kernel = 2, stride = 2 }, { op = "max_pool", kerne
     return errors_.text();
   };
   EXPECT_EQ(said(pools, 10, 10), "");
-  EXPECT_EQ(
-      said(pools, 9, 40),
-      "pipe.toml:7:1: network 'net' needs an input of at least 10 x 10, found 9 x 40, which leaves nothing at net.toml:4:102");
+  EXPECT_MESSAGE(said(pools, 9, 40));
   const std::string branches = R"(
 layers = [ { name = "a", op = "max_pool", kernel = 2, stride = 2 }, { name = "b", op = "transposed_conv", out = 3, kernel = 2, stride = 2 },
            { op = "add", from = ["b", "@input"] } ]
@@ -396,14 +368,12 @@ layers = [ { name = "c", op = "conv", out = "${width}", kernel = 3, stride = "${
 }
 
 TEST_F(NetworkLanguage, NamesAreUnique) {
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" },
-{ name = "a", op = "relu" } ])"),
-            "net.toml:3:10: the name 'a' is taken at line 2");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "b", block = "b" },
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "a", op = "relu" },
+{ name = "a", op = "relu" } ])"));
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "b", block = "b" },
 { name = "b.a", op = "relu" } ]
 [block.b]
-layers = [ { name = "a", op = "relu" } ])"),
-            "net.toml:3:1: layer 'b.a' (relu): its name is taken at line 5");
+layers = [ { name = "a", op = "relu" } ])"));
 }
 
 TEST_F(NetworkLanguage, ALayerMayBeStoredAsPyTorchHasIt) {
@@ -416,18 +386,13 @@ TEST_F(NetworkLanguage, ALayerMayBeStoredAsPyTorchHasIt) {
   EXPECT_EQ(network->parameters[2].stored_shape, Shape());
 
   const auto mistake = [this](const std::string& keys) { return mistakes("layers = [ { name = \"a\", " + keys + " } ]"); };
-  EXPECT_EQ(mistake("op = \"conv\", out = 4, kernel = 3, stored_as = \"linear\""),
-            "net.toml:2:12: layer 'a' (conv): stored_as = \"linear\" is for a convolution with a kernel of 1");
-  EXPECT_EQ(
-      mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""),
-      "net.toml:2:12: layer 'a' (conv): stored_as = \"parameter\" is for a layer with one parameter, a value for each channel");
-  EXPECT_EQ(mistake("op = \"relu\", stored_as = 1"),
-            "net.toml:2:12: layer 'a' (relu): stored_as must be \"linear\" or \"parameter\", found 1");
+  EXPECT_MESSAGE(mistake("op = \"conv\", out = 4, kernel = 3, stored_as = \"linear\""));
+  EXPECT_MESSAGE(mistake("op = \"conv\", out = 4, kernel = 1, stored_as = \"parameter\""));
+  EXPECT_MESSAGE(mistake("op = \"relu\", stored_as = 1"));
 }
 
 TEST_F(NetworkLanguage, EveryOutputIsUsed) {
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
-            "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
+  EXPECT_MESSAGE(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"));
 }
 
 TEST_F(NetworkLanguage, TheInputIsChecked) {
@@ -435,15 +400,13 @@ TEST_F(NetworkLanguage, TheInputIsChecked) {
   const auto document =
       parse_toml("input = { channels = 3, height = 8, mean = [0.5] }\nlayers = [ { op = \"relu\" } ]", "n.toml", errors_);
   EXPECT_EQ(build_network(*document, "n", Value(), registry_, errors_), nullptr);
-  EXPECT_EQ(errors_.text(),
-            "n.toml:1:9: 'input' of network 'n' needs 'width': image width\nn.toml:1:44: 'mean' needs one number for each of the "
-            "3 channels, found 1");
+  EXPECT_MESSAGE(errors_.text());
   errors_ = {};
   const auto bytes = parse_toml(
       "input = { channels = 1, height = 8, width = 8, mean = [127], deviation = [0.5] }\nlayers = [ { op = \"relu\" } ]",
       "n.toml", errors_);
   EXPECT_EQ(build_network(*bytes, "n", Value(), registry_, errors_), nullptr);
-  EXPECT_EQ(errors_.text(), "n.toml:1:55: 'mean' is for pixels from 0 to 1, found 127: divide values of 0 ... 255 by 255");
+  EXPECT_MESSAGE(errors_.text());
 }
 
 TEST_F(NetworkLanguage, AMissingFileIsNamedWhereItIsAskedFor) {

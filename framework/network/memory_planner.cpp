@@ -1,6 +1,5 @@
 #include "millrace/backend/memory_planner.h"
 
-#include <algorithm>
 #include <numeric>
 
 namespace millrace {

@@ -8,6 +8,7 @@
 #include "millrace/detail/types.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "testkit/messages.h"
 #include "toml/document.h"
 
 namespace millrace {
@@ -106,9 +107,7 @@ TEST_F(Ops, ConvSaysWhatWouldFit) {
 }
 
 TEST_F(Ops, ConvReportsWrongValuesWithTheirPositions) {
-  EXPECT_EQ(mistake("conv", "out = 8\nkernel = 3\npadding = 'smae'"),
-            "test.toml:3:11: 'padding' must be an integer, [height, width], [top, left, bottom, right], \"same\" or \"valid\", "
-            "found \"smae\"; nearest is \"same\"");
+  EXPECT_MESSAGE(mistake("conv", "out = 8\nkernel = 3\npadding = 'smae'"));
   expect_contains(mistake("conv", "out = 8\nkernel = 3\npadding = [1, 2, 3]"), "test.toml:3:11");
   expect_contains(mistake("conv", "out = 8\nkernel = 3\npadding = -1"), "between 0 and");
   expect_contains(mistake("conv", "kernel = 3"), "needs 'out'");
@@ -159,12 +158,10 @@ TEST_F(Ops, TransposedConvSaysWhatIsWrong) {
   const auto refused = [this](const std::string& toml, const Shape& input) {
     return refusal("transposed_conv", fmt::format("out = 8\nkernel = 3\n{}", toml), {input});
   };
-  EXPECT_EQ(refused("stride = 2\noutput_padding = [1, 2]", {16, 4, 4}),
-            "output_padding 1, 2 (height, width) must be smaller than the stride, 2 x 2");
+  EXPECT_MESSAGE(refused("stride = 2\noutput_padding = [1, 2]", {16, 4, 4}));
   EXPECT_EQ(refused("stride = 2\npadding = 'same'\noutput_padding = 1", {16, 4, 4}),
             "padding = \"same\" takes no output_padding: the output is the input times the stride");
-  EXPECT_EQ(refused("padding = [2, 2, 1, 2]", {16, 1, 1}),
-            "padding 2, 2, 1, 2 (top, left, bottom, right) leaves nothing of an output of 3 x 3: use less");
+  EXPECT_MESSAGE(refused("padding = [2, 2, 1, 2]", {16, 1, 1}));
   expect_contains(refused("padding = 3", {16, 8, 8}), "must be smaller than the kernel, 3 x 3");
   expect_contains(refused("groups = 3", {16, 8, 8}), "must divide both the 16 channels of its input and the 8 filters");
   expect_contains(refused("", {256}), "is 256, a vector");
@@ -263,17 +260,16 @@ TEST_F(Ops, DropoutSaysWhatIsDroppedTogether) {
 }
 
 TEST_F(Ops, LrnRefusesAnEvenNumberOfChannels) {
-  EXPECT_EQ(refusal("lrn", "size = 4", {{8, 4, 4}}), "'size' must be an odd number of channels, found 4: take 3 or 5");
+  EXPECT_MESSAGE(refusal("lrn", "size = 4", {{8, 4, 4}}));
   EXPECT_EQ(output("lrn", "size = 1", {8, 4, 4}), (Shape{8, 4, 4}));
 }
 
 // Constant maps, including 0, are valid input.
 TEST_F(Ops, NormalisationsDivideByNothingThatIsZero) {
-  EXPECT_EQ(refusal("batch_norm", "epsilon = 0", {{8, 4, 4}}), "'epsilon' must be above 0, found 0");
-  EXPECT_EQ(refusal("batch_norm", "epsilon = 1e-60", {{8, 4, 4}}), "'epsilon' must be above 0, found 1e-60");
-  EXPECT_EQ(refusal("lrn", "k = 0", {{8, 4, 4}}), "'k' must be above 0, found 0");
-  EXPECT_EQ(refusal("lrn", "k = 1e-30", {{8, 4, 4}}),
-            "'k' = 1e-30 is too close to 0 for 'beta' = 0.75: where a map is 0, gradients would be infinite");
+  EXPECT_MESSAGE(refusal("batch_norm", "epsilon = 0", {{8, 4, 4}}));
+  EXPECT_MESSAGE(refusal("batch_norm", "epsilon = 1e-60", {{8, 4, 4}}));
+  EXPECT_MESSAGE(refusal("lrn", "k = 0", {{8, 4, 4}}));
+  EXPECT_MESSAGE(refusal("lrn", "k = 1e-30", {{8, 4, 4}}));
   for (const char* key : {"k", "alpha", "beta"}) {
     expect_contains(mistake("lrn", fmt::format("{} = -1", key)), "must be a number of at least 0, found -1");
   }

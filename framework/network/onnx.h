@@ -9,6 +9,9 @@
 
 namespace millrace {
 
+// Initialisers of int8 and uint8 0, which the file has where a node takes them.
+inline constexpr const char *kOnnxZeroInt8 = "zero_int8", *kOnnxZeroUint8 = "zero_uint8";
+
 // The value "input", (N, C, H, W), becomes the value "output": that of `layer`, or of the network where `layer` is "". Layers
 // that this value does not need are left out. `has_free_size`: see OnnxGraph. Throws Error(usage) that names every layer without
 // a form in ONNX, and for a name that is not a layer's.

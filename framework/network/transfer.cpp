@@ -6,6 +6,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/util/pattern.h"
@@ -364,13 +365,17 @@ class Fitting {
 }  // namespace
 
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network) {
-  std::string ignored;
-  return load_weights(source, network, ignored);
+  std::string layer;
+  std::map<std::string, std::string> metadata;
+  return load_weights(source, network, layer, metadata);
 }
 
-std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer) {
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer,
+                                             std::map<std::string, std::string>& metadata) {
   Fitting fitting(source, network);
-  auto weights = fitting.run(read_tensors(source.file, source.inside));
+  TensorFile file = read_tensors(source.file, source.inside);
+  metadata = file.metadata;
+  auto weights = fitting.run(std::move(file));
   if (!fitting.new_layer().empty()) new_layer = fitting.new_layer();
   return weights;
 }

@@ -1,6 +1,7 @@
 // Imports weights: which parameters take values from a file, under which names, and which start with new values.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -72,7 +73,9 @@ struct WeightsSource {
 // file. Throws Error(data) for an unreadable file. Throws Error(usage) with all mismatches: missing parameters that a loss needs,
 // tensors of another shape or without a layer, rules that match nothing, two tensors under one name.
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network);
-// Also sets `new_layer` to the layer that starts new because of `other_classes`; otherwise leaves it unchanged.
-std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer);
+// Also sets `metadata` to the file's, and `new_layer` to the layer that starts new because of `other_classes`; otherwise leaves
+// it unchanged.
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network, std::string& new_layer,
+                                             std::map<std::string, std::string>& metadata);
 
 }  // namespace millrace

@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 #include "weights/safetensors.h"
 
 namespace millrace::transfer_test {
@@ -87,13 +89,10 @@ TEST_F(Transfer, NamesTheTypeOfATensorThatIsNotRead) {
     }
   };
   write("I8", 1);
-  EXPECT_NE(
-      said({}).find("'fc.bias' (1) is in the file as I8 (int8), but weights are floating-point numbers: save tensor.float()"),
-      std::string::npos)
-      << said({});
-  EXPECT_NE(said({{"fc.bias", "other"}}).find("'fc.bias' (1) is missing"), std::string::npos) << "it was given another name";
+  EXPECT_MESSAGE(said({}));
+  EXPECT_MESSAGE(said({{"fc.bias", "other"}}));
   write("F8_E4M3", 1);
-  EXPECT_NE(said({}).find("is in the file as F8_E4M3 (float8)"), std::string::npos) << said({});
+  EXPECT_MESSAGE(said({}));
 }
 
 TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
@@ -109,10 +108,7 @@ TEST_F(Transfer, SaysOnceWhyManyTensorsAreNotRead) {
   } catch (const Error& error) {
     said = error.message();
   }
-  EXPECT_TRUE(
-      said.ends_with("network 'small':\n  'body.0.conv.weight' (2) is in the file as I8 (int8), but weights are floating-point "
-                     "numbers: save tensor.float(), or tensor.dequantize() if it is quantised; so are 2 more"))
-      << said;
+  EXPECT_MESSAGE(said);
 }
 
 TEST_F(Transfer, TakesTheTensorsInsideAName) {
@@ -126,36 +122,20 @@ TEST_F(Transfer, TakesTheTensorsInsideAName) {
   write_safetensors(file_, tensors);
   EXPECT_EQ(load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "ema"}, network_),
             (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  try {
-    load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "tensor file '" + file_ + "': has no tensors inside 'em': their names begin with 'ema', 'net'");
-  }
+  EXPECT_MESSAGE(
+      testkit::error_of([&] { load_weights({.file = file_, .fresh = {}, .rename = {}, .inside = "em"}, network_); }).message());
 }
 
 TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "large"}});
-  try {
-    load_weights({file_, {}, {}}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("', the weights of network 'large', does not fit network 'small':\n  'fc.bias'"),
-              std::string::npos)
-        << error.message();
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { load_weights({file_, {}, {}}, network_); }).message());
 }
 
 TEST_F(Transfer, FindsTheWeightsInAFolder) {
   const std::string folder = file_ + ".folder", inside = folder + "/weights.safetensors";
   std::filesystem::create_directories(folder);
   write_safetensors(inside, {conv_});
-  try {
-    read_tensors(folder);
-    FAIL() << "the folder was read";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "'" + folder + "' is a folder, and weights are a file; it holds '" + inside + "'");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { read_tensors(folder); }).message());
   std::filesystem::remove_all(folder);
 }
 
@@ -174,19 +154,18 @@ TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
   EXPECT_EQ(said(""), begin + "empty" + end);
   EXPECT_EQ(said("\n<!DOCTYPE html><html>404"),
             begin + "a page of HTML or XML: a server may have answered with it in place of the file" + end);
-  EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
-  EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
-            begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
-  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, not of torch.save()" + end);
+  EXPECT_MESSAGE(said("not found"));
+  EXPECT_MESSAGE(said("version https://git-lfs.github.com/spec/v1\n"));
+  EXPECT_MESSAGE(said("\x80\x04\x95rest of it"));
   const std::string protocol_buffer = begin + "an ONNX file, or another protocol buffer" + end;
   EXPECT_EQ(said("\x08\x08\x12\x07pytorch\x1a"), protocol_buffer);
   EXPECT_EQ(said("\x08\x0e:\xcb\xef\x11\x12\x01g*\xe2\x0d"), protocol_buffer) << "of today";
-  EXPECT_EQ(said("\x0a\x07"
-                 "AlexNetqD\x7f"),
-            begin + "a protocol buffer, as Caffe and TensorFlow write them" + end);
-  EXPECT_EQ(said("\x93NUMPY\x01"), begin + "an array of NumPy: save_file() of safetensors.numpy writes named ones" + end);
-  EXPECT_NE(said(std::string("\x0a\x02\0\0\0\0\0\0{", 9)).find("its header would be 522 bytes long"), std::string::npos);
-  EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
+  EXPECT_MESSAGE(
+      said("\x0a\x07"
+           "AlexNetqD\x7f"));
+  EXPECT_MESSAGE(said("\x93NUMPY\x01"));
+  EXPECT_MESSAGE(said(std::string("\x0a\x02\0\0\0\0\0\0{", 9)));
+  EXPECT_MESSAGE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)));
 }
 
 TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
@@ -200,9 +179,9 @@ TEST_F(Transfer, SaysThatAFileIsTheListOfItsPartsOrOneOfThem) {
     }
     return "it was read";
   };
-  EXPECT_NE(said(index).find("is the list of the parts of the weights: read each with load_file()"), std::string::npos);
+  EXPECT_MESSAGE(said(index));
   write_safetensors(part, {conv_, mean_});
-  EXPECT_NE(said(part).find("\n  by its name the file is one of several parts: read each with load_file()"), std::string::npos);
+  EXPECT_MESSAGE(said(part));
   std::vector<NamedTensor> others;
   for (int i = 10; i < 19; ++i) others.push_back({"queen." + std::to_string(i), {1}, {0}});
   write_safetensors(part, others);
@@ -241,28 +220,21 @@ TEST_F(Transfer, ExtentsOfOneAtTheEndMayDiffer) {
   EXPECT_EQ(load({conv_, mean_, longer, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
   network_.parameters[2].shape = {3, 1};
   EXPECT_EQ(load({conv_, mean_, weight_, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_EQ(mistakes({conv_, mean_, turned, bias_}),
-            "  'fc.weight' is 1 x 3, but the network needs 3 x 1\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_MESSAGE(mistakes({conv_, mean_, turned, bias_}));
 }
 
 TEST_F(Transfer, ATensorUnderALayersNameIsItsOnlyParameter) {
   const NamedTensor conv{"body.0.conv", {2}, {1, 2}}, fc{"fc", {3}, {5, 6, 7}};
   EXPECT_EQ(load({conv, mean_, weight_, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_EQ(mistakes({conv, conv_, mean_, weight_, bias_}),
-            "  'body.0.conv' and 'body.0.conv.weight' would both be 'body.0.conv.weight'");
-  EXPECT_EQ(mistakes({conv_, mean_, fc, bias_}), "  'fc' (3) belongs to no layer\n  'fc.weight' (3) is missing");
+  EXPECT_MESSAGE(mistakes({conv, conv_, mean_, weight_, bias_}));
+  EXPECT_MESSAGE(mistakes({conv_, mean_, fc, bias_}));
 }
 
 TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
   const NamedTensor wrong{"fc.weight", {2}, {1, 2}}, misspelt{"fc.biass", {1}, {8}}, stranger{"queen", {1}, {0}};
-  EXPECT_EQ(mistakes({conv_, wrong, misspelt, stranger}, {}, {{"fd.*", "x.*"}}),
-            "  rename: from = 'fd.*' matches no tensor of the file\n  'fc.weight' is 2, but the network needs 3\n  'fc.biass' "
-            "(1) belongs to no layer; nearest is 'fc.bias'\n  'queen' (1) belongs to no layer\n  'body.0.bn.running_mean' (2) is "
-            "missing\n  'fc.bias' (1) is missing; nearest is 'fc.biass'");
-  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_}, {}, {{"fc.weigth", "fc.weight"}}),
-            "  rename: from = 'fc.weigth' matches no tensor of the file; nearest is 'fc.weight'");
-  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, misspelt}, {}, {{"fc.biass", "fc.bias"}}),
-            "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
+  EXPECT_MESSAGE(mistakes({conv_, wrong, misspelt, stranger}, {}, {{"fd.*", "x.*"}}));
+  EXPECT_MESSAGE(mistakes({conv_, mean_, weight_, bias_}, {}, {{"fc.weigth", "fc.weight"}}));
+  EXPECT_MESSAGE(mistakes({conv_, mean_, weight_, bias_, misspelt}, {}, {{"fc.biass", "fc.bias"}}));
 }
 
 TEST_F(Transfer, SaysThatWeightsAreOfAnotherNetworkAndNamesTenTensors) {
@@ -274,19 +246,14 @@ TEST_F(Transfer, SaysThatWeightsAreOfAnotherNetworkAndNamesTenTensors) {
   } catch (const Error& error) {
     said = error.message();
   }
-  EXPECT_NE(
-      said.find("' does not fit network 'small': these are weights of another network\n  'queen.10' (1) belongs to no layer"),
-      std::string::npos)
-      << said;
-  EXPECT_TRUE(said.ends_with("  'body.0.conv.weight' (2) is missing\n  and 3 more")) << said;
+  EXPECT_MESSAGE(said);
 }
 
 TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
   const NamedTensor weight{"fc.weight/value", {3}, {5, 6, 7}}, momentum{"fc.weight/momentum", {3}, {5, 6, 7}},
       bias{"fc.bias/value", {1}, {8}}, conv{"body.0.conv.weight/value", {2}, {1, 2}},
       mean{"body.0.bn.running_mean/value/0", {2}, {3, 4}};
-  EXPECT_EQ(mistakes({conv, mean, weight, momentum, bias}),
-            "  this is a checkpoint's state: resume from it with --resume; the weights of its run are in the run's folder");
+  EXPECT_MESSAGE(mistakes({conv, mean, weight, momentum, bias}));
 }
 
 TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
@@ -297,8 +264,8 @@ TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
   EXPECT_EQ(mistakes({conv, mean, weight, bias}), proposal);
   EXPECT_EQ(mistakes({conv, mean, weight, bias}, {"fc"}), proposal);
   EXPECT_EQ(load({conv, mean, weight, bias}, {}, {{"module.*", "*"}}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_NE(mistakes({conv, mean, weight}).find("'fc.bias' (1) is missing"), std::string::npos);
-  EXPECT_NE(mistakes({conv, mean, weight, bias, stranger}).find("'module.queen' (1) belongs to no layer"), std::string::npos);
+  EXPECT_MESSAGE(mistakes({conv, mean, weight}));
+  EXPECT_MESSAGE(mistakes({conv, mean, weight, bias, stranger}));
 }
 
 TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
@@ -312,9 +279,7 @@ TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, head, head_bias, other}), unknown + proposal);
   EXPECT_EQ(load({conv_, mean_, weight_, bias_, head, head_bias, other}, {}, {{"aux1.*", ""}, {"aux2.*", ""}}),
             (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
-  EXPECT_EQ(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}),
-            "  'fc.weight' is 2, but the network needs 3\n" + unknown + proposal +
-                "\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_MESSAGE(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}));
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, other, body}).find("rename"), std::string::npos) << "the block is known";
   EXPECT_EQ(mistakes({conv_, mean_, weight_, other}).find("rename"), std::string::npos) << "something is missing";
 }
@@ -323,21 +288,15 @@ TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
   const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x\\x1b[31m\\x0afc.bias\\x07' (1) belongs to no layer");
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "lar\x1bge"}});
-  try {
-    load_weights({file_, {}, {}}, network_);
-    FAIL() << "the file was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("', the weights of network 'lar\\x1bge', does"), std::string::npos) << error.message();
-  }
+  const Error error = testkit::error_of([&] { load_weights({file_, {}, {}}, network_); });
+  EXPECT_NE(error.message().find("', the weights of network 'lar\\x1bge', does"), std::string::npos) << error.message();
 }
 
 TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {
   const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, short_conv{"body.0.conv.weight", {1}, {1}};
-  EXPECT_EQ(mistakes({conv_, mean_, other, bias_}),
-            "  'fc.weight' is 5, but the network needs 3\n[network] new = [\"fc\"] starts this layer with new values");
-  EXPECT_EQ(mistakes({conv_, mean_, other}), "  'fc.weight' is 5, but the network needs 3\n  'fc.bias' (1) is missing");
-  EXPECT_EQ(mistakes({short_conv, mean_, other, bias_}),
-            "  'body.0.conv.weight' is 1, but the network needs 2\n  'fc.weight' is 5, but the network needs 3");
+  EXPECT_MESSAGE(mistakes({conv_, mean_, other, bias_}));
+  EXPECT_MESSAGE(mistakes({conv_, mean_, other}));
+  EXPECT_MESSAGE(mistakes({short_conv, mean_, other, bias_}));
 }
 
 TEST(Covers, FitsAParameterItsLayerOrABlockAroundIt) {
@@ -360,8 +319,8 @@ TEST(RenameRule, RepeatsTheTextOfItsStar) {
   EXPECT_EQ((RenameRule{"head", "fc"}.apply("head.weight")), std::nullopt);
   EXPECT_EQ((RenameRule{"aux.*", ""}.apply("aux.w")), "");
   EXPECT_EQ((RenameRule{"a*", "b"}.mistake()), "");
-  EXPECT_EQ((RenameRule{"a*b*", "b"}.mistake()), "a rule has at most one * on each side");
-  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, but 'from' has none that it could repeat");
+  EXPECT_MESSAGE((RenameRule{"a*b*", "b"}.mistake()));
+  EXPECT_MESSAGE((RenameRule{"a", "b*"}.mistake()));
   EXPECT_EQ((RenameRule{"", "b"}.mistake()), "'from' is empty");
 }
 

@@ -6,6 +6,7 @@
 #include "millrace/batch.h"
 #include "millrace/error.h"
 #include "millrace/optimizer.h"
+#include "testkit/messages.h"
 #include "toml/document.h"
 
 namespace millrace {
@@ -128,27 +129,23 @@ TEST_F(OptimizerTable, HoldsTheStagesKeysAndTheOptimizers) {
   EXPECT_TRUE(request("").update.optimizers[0]->states().empty());
 }
 
-TEST_F(OptimizerTable, AKeyOfAnotherOptimizerIsAnsweredAsSuch) {
-  EXPECT_EQ(mistakes("weight_decay = 1\nbeta1 = 0.5"),
-            "p.toml:2:1: [train.update]: 'beta1' belongs to optimizer 'second'; this is 'first'");
-}
+TEST_F(OptimizerTable, AKeyOfAnotherOptimizerIsAnsweredAsSuch) { EXPECT_MESSAGE(mistakes("weight_decay = 1\nbeta1 = 0.5")); }
 
 TEST_F(OptimizerTable, AnUnknownKeyIsAnsweredWithTheNearest) {
-  EXPECT_EQ(mistakes("momentun = 0.5"), "p.toml:1:1: [train.update] has no key 'momentun'; nearest is 'momentum'");
-  EXPECT_EQ(mistakes("weight_decy = 0.5"), "p.toml:1:1: [train.update] has no key 'weight_decy'; nearest is 'weight_decay'");
+  EXPECT_MESSAGE(mistakes("momentun = 0.5"));
+  EXPECT_MESSAGE(mistakes("weight_decy = 0.5"));
 }
 
 TEST_F(OptimizerTable, AnUnknownOptimizerIsAnsweredWithTheNearest) {
-  EXPECT_EQ(mistakes("type = \"secund\""), "p.toml:1:8: [train.update]: unknown optimizer 'secund'; nearest is 'second'");
-  EXPECT_EQ(mistakes("type = \"muon\""), "p.toml:1:8: [train.update]: unknown optimizer 'muon'; there are 'first', 'second'");
+  EXPECT_MESSAGE(mistakes("type = \"secund\""));
+  EXPECT_MESSAGE(mistakes("type = \"muon\""));
 }
 
 TEST_F(OptimizerTable, ValuesAreCheckedWithTheirPlace) {
-  EXPECT_EQ(mistakes("momentum = 2"), "p.toml:1:12: 'momentum' must be a number between 0 and 1, found 2");
-  EXPECT_NE(mistakes("momentum = \"much\"").find("p.toml:1:12: 'momentum' must be a number"), std::string::npos)
-      << mistakes("momentum = \"much\"");
-  EXPECT_NE(mistakes("type = 3").find("p.toml:1:8: 'type' must be text"), std::string::npos) << mistakes("type = 3");
-  EXPECT_NE(mistakes("nesterov = true").find("[train.update]: nesterov = true needs a momentum above 0"), std::string::npos);
+  EXPECT_MESSAGE(mistakes("momentum = 2"));
+  EXPECT_MESSAGE(mistakes("momentum = \"much\""));
+  EXPECT_MESSAGE(mistakes("type = 3"));
+  EXPECT_MESSAGE(mistakes("nesterov = true"));
 }
 
 TEST_F(OptimizerTable, TablesOfAListMayNameOptimizersOfTheirOwn) {
@@ -162,15 +159,12 @@ TEST_F(OptimizerTable, TablesOfAListMayNameOptimizersOfTheirOwn) {
 }
 
 TEST_F(OptimizerTable, MistakesInSuchTablesHaveTheirPlace) {
-  EXPECT_EQ(mistakes("parts = [{ type = \"secund\" }]"), "p.toml:1:19: 'parts': unknown optimizer 'secund'; nearest is 'second'");
-  EXPECT_EQ(mistakes("parts = [{ type = \"second\", momentum = 0.5 }]"),
-            "p.toml:1:29: 'parts': 'momentum' belongs to optimizer 'first'; this is 'second'");
-  EXPECT_EQ(mistakes("parts = [{ type = \"second\", beta1 = 2 }]"),
-            "p.toml:1:37: 'beta1' must be a number between 0 and 1, found 2");
-  EXPECT_EQ(mistakes("parts = [{ momentum = 0.5 }]"),
-            "p.toml:1:12: 'parts': 'momentum' belongs to optimizer 'first'; no optimizer is named here");
-  EXPECT_EQ(mistakes("parts = [{ facto = 0.5 }]"), "p.toml:1:12: 'parts' has no key 'facto'; nearest is 'factor'");
-  EXPECT_EQ(mistakes("parts = 3"), "p.toml:1:9: 'parts' must be a list of tables, found 3");
+  EXPECT_MESSAGE(mistakes("parts = [{ type = \"secund\" }]"));
+  EXPECT_MESSAGE(mistakes("parts = [{ type = \"second\", momentum = 0.5 }]"));
+  EXPECT_MESSAGE(mistakes("parts = [{ type = \"second\", beta1 = 2 }]"));
+  EXPECT_MESSAGE(mistakes("parts = [{ momentum = 0.5 }]"));
+  EXPECT_MESSAGE(mistakes("parts = [{ facto = 0.5 }]"));
+  EXPECT_MESSAGE(mistakes("parts = 3"));
 }
 
 TEST_F(OptimizerTable, AStageIsNotMadeFromMistakes) {
@@ -180,7 +174,7 @@ TEST_F(OptimizerTable, AStageIsNotMadeFromMistakes) {
   context.registry = &registry_;
   Diagnostics errors;
   EXPECT_EQ(type().create(parsed("beta1 = 0.5"), context, errors), nullptr);
-  EXPECT_NE(errors.text().find("'beta1' belongs to optimizer 'second'"), std::string::npos) << errors.text();
+  EXPECT_MESSAGE(errors.text());
   Diagnostics none;
   EXPECT_NE(type().create(parsed("momentum = 0.5"), context, none), nullptr);
 }

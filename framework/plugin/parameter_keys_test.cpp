@@ -5,6 +5,7 @@
 
 #include "millrace/layer.h"
 #include "network/language_fixture.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -144,14 +145,12 @@ TEST_F(ParameterKeys, MistakesAreNamedAsThoseOfConvolutionsAre) {
   const auto said = [this](const std::string& keys) {
     return mistakes("layers = [ { name = \"x\", " + keys + " }, { op = \"linear\", out = 2 } ]");
   };
-  EXPECT_EQ(said("op = \"trained\", numbers = 3, rate_facto = 2"),
-            "net.toml:2:55: op 'trained' has no key 'rate_facto'; nearest is 'rate_factor'");
-  EXPECT_EQ(said("op = \"trained\", numbers = 3, rate_factor = -1"),
-            "net.toml:2:69: 'rate_factor' must be a number of at least 0, found -1");
+  EXPECT_MESSAGE(said("op = \"trained\", numbers = 3, rate_facto = 2"));
+  EXPECT_MESSAGE(said("op = \"trained\", numbers = 3, rate_factor = -1"));
   EXPECT_NE(said("op = \"trained\", numbers = 3, initialiser = \"he_normal\"").find("a vector takes constant"),
             std::string::npos);
-  EXPECT_NE(said("op = \"trained\"").find("op 'trained' needs 'numbers'"), std::string::npos);
-  EXPECT_NE(said("op = \"plain\", rate_factor = 2").find("op 'plain' has no key 'rate_factor'"), std::string::npos);
+  EXPECT_MESSAGE(said("op = \"trained\""));
+  EXPECT_MESSAGE(said("op = \"plain\", rate_factor = 2"));
 }
 
 }  // namespace

@@ -192,6 +192,7 @@ template void Registry::add(ObserverType type);
 template void Registry::add(BackendType type);
 template void Registry::add(CommunicatorType type);
 template void Registry::add(StorageType type);
+template void Registry::add(AnnotationType type);
 
 const Catalogue<StageType>& Registry::stages() const { return content_->catalogue<StageType>(); }
 const Catalogue<LayerType>& Registry::layers() const { return content_->catalogue<LayerType>(); }
@@ -201,6 +202,9 @@ const Catalogue<ObserverType>& Registry::observers() const { return content_->ca
 const Catalogue<BackendType>& Registry::backends() const { return content_->catalogue<BackendType>(); }
 const Catalogue<CommunicatorType>& Registry::communicators() const { return content_->catalogue<CommunicatorType>(); }
 const Catalogue<StorageType>& Registry::storages() const { return content_->catalogue<StorageType>(); }
+const Catalogue<AnnotationType>& annotations(const Registry& registry) {
+  return RegistryContent::of(registry).catalogue<AnnotationType>();
+}
 
 Storage& storage_of(const Registry& registry, std::string_view url) {
   const std::string scheme(url_scheme(url));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/annotation.h"
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
@@ -20,8 +21,9 @@ namespace millrace {
 
 struct RegistryContent {
   std::tuple<Catalogue<StageType>, Catalogue<LayerType>, Catalogue<LossType>, Catalogue<OptimizerType>, Catalogue<ObserverType>,
-             Catalogue<BackendType>, Catalogue<CommunicatorType>, Catalogue<StorageType>>
-      catalogues{"stage", "layer type", "loss", "optimizer", "observer", "backend", "communicator", "storage"};
+             Catalogue<BackendType>, Catalogue<CommunicatorType>, Catalogue<StorageType>, Catalogue<AnnotationType>>
+      catalogues{"stage",   "layer type",   "loss",    "optimizer",        "observer",
+                 "backend", "communicator", "storage", "annotation format"};
   std::vector<PluginInfo> plugins;
   std::vector<std::string> load_errors;
   std::string loading;  // the plugin being registered, which owns all types added meanwhile

@@ -115,9 +115,10 @@ PredictorOptions options_of(const millrace_options* given) {
   const auto said = known_part(given, "millrace_options");
   options.threads = said.threads;
   options.workers = said.workers;
-  if (said.precision < MILLRACE_AS_TRAINED || said.precision > MILLRACE_BFLOAT16)
+  if (said.precision < MILLRACE_AS_TRAINED || said.precision > MILLRACE_INT8)
     refuse(MILLRACE_ARGUMENT, "precision: {} is unknown", said.precision);
-  options.precision = said.precision == MILLRACE_FLOAT32 ? "fp32" : said.precision == MILLRACE_BFLOAT16 ? "bf16" : "";
+  static constexpr const char* kPrecisions[] = {"", "fp32", "bf16", "int8"};  // by millrace_precision
+  options.precision = kPrecisions[said.precision];
   if (said.device != nullptr) options.device = said.device;
   for (std::size_t i = 0; i < said.layer_count; ++i) {
     require(said.layers, "millrace_options.layers");
@@ -302,7 +303,9 @@ millrace_status millrace_describe(const millrace_model* model, millrace_descript
     told.width = network.input.width;
     told.channels = network.input.channels;
     told.keeps_size = predictor.takes_any_size() ? 1 : 0;
-    told.precision = predictor.precision() == millrace::Precision::bf16 ? MILLRACE_BFLOAT16 : MILLRACE_FLOAT32;
+    told.precision = predictor.computes_in_int8()                         ? MILLRACE_INT8
+                     : predictor.precision() == millrace::Precision::bf16 ? MILLRACE_BFLOAT16
+                                                                          : MILLRACE_FLOAT32;
     told.classes = predictor.model().classes.size();
     told.numbers = model->numbers.size();
     told.layers = network.layers.size();

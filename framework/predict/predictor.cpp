@@ -17,6 +17,8 @@
 namespace millrace {
 namespace {
 
+constexpr const char* kInt8 = "int8";
+
 // Keeps what a stage emits on one port, until its work on the device has ended.
 class LastPacket final : public Output {
  public:
@@ -54,7 +56,7 @@ Precision precision_for(const std::string& asked, const std::string& of_run, con
   if (text == "tf32") return Precision::tf32;
   if (text == "bf16") return device.bf16 || !asked.empty() ? Precision::bf16 : Precision::fp32;
   if (text == "auto") return device.native_bf16 ? Precision::bf16 : Precision::fp32;
-  fail(ErrorKind::usage, "precision: expected \"fp32\", \"tf32\", \"bf16\" or \"auto\", found \"{}\"", text);
+  fail(ErrorKind::usage, "precision: expected \"fp32\", \"tf32\", \"bf16\", \"int8\" or \"auto\", found \"{}\"", text);
 }
 
 PredictedTask task_of(const InferenceRecipe& recipe, const Registry& registry) {
@@ -162,6 +164,7 @@ class ImagePrediction::Worker {
   explicit Worker(const Predictor& owner) : owner_(owner) {
     batch_.retain();  // its memory is this object's
     compile(owner.model_.network);
+    predict_blank();
   }
 
   Ref<Predictions> run(const PredictedInput& input) {
@@ -175,8 +178,37 @@ class ImagePrediction::Worker {
         fail(ErrorKind::content, "the network cannot take an image of {} x {}: {}. Cut or resize it", prepared.height,
              prepared.width, why);
       }
-      compile(std::move(network));
+      compile(owner_.int8_ ? int8_network(*network, *owner_.int8_) : std::move(network));
     }
+    return compute();
+  }
+
+  const Network& network() const { return *network_; }
+
+ private:
+  struct Step {
+    std::shared_ptr<Stage> stage;
+    int port;
+  };
+
+  static bool same_size(const ImageShape& a, const ImageShape& b) { return a.height == b.height && a.width == b.width; }
+
+  // Touches the memory and prepares the weights, so that the first image takes no longer than others. Not for networks that take
+  // seconds, perhaps by a damaged file.
+  void predict_blank() {
+    constexpr std::uint64_t kMost = 20'000'000'000, kMostPixels = std::uint64_t{1} << 22;  // multiply-adds; bytes
+    std::uint64_t multiply_adds = 0;
+    for (const Layer& layer : network_->layers) multiply_adds += layer.multiply_adds;
+    if (multiply_adds > kMost || network_->input.bytes() > kMostPixels) return;
+    Sample& sample = batch_.samples[0];
+    sample.reset({}, {});
+    const Image blank = sample.new_image(network_->input);
+    std::memset(blank.data, 0, blank.shape.bytes());
+    sample.set_image(blank);
+    compute();
+  }
+
+  Ref<Predictions> compute() {
     batch_.take(network_->input, *owner_.device_);
     Packet packet;
     packet.payload = Ref<Payload>(&batch_);
@@ -191,16 +223,6 @@ class ImagePrediction::Worker {
     values->ready->wait();
     return values;
   }
-
-  const Network& network() const { return *network_; }
-
- private:
-  struct Step {
-    std::shared_ptr<Stage> stage;
-    int port;
-  };
-
-  static bool same_size(const ImageShape& a, const ImageShape& b) { return a.height == b.height && a.width == b.width; }
 
   void prepare(const PredictedInput& input) {
     Sample& sample = batch_.samples[0];
@@ -352,6 +374,7 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
   }
   require_chain(recipe_.prepare, payload::kSampleChunk, payload::kImageChunk, registry);
   require_chain(inference_of(recipe_, registry), payload::kBatch, payload::kPredictions, registry);
+  choose_int8();
   open_device();
   make_preparation();
   for (const std::string& layer : options.layers) ports_.push_back(find_output(context_, "layers", layer));
@@ -365,6 +388,21 @@ Predictor::Predictor(const std::string& from, const PredictorOptions& options, c
 
 Predictor::~Predictor() = default;
 
+void Predictor::choose_int8() {
+  if (!options_.precision.empty() && options_.precision != kInt8) return;
+  int8_ = int8_table_from(model_.metadata, model_.weights_file);
+  if (!int8_ && options_.precision == kInt8) {
+    fail(ErrorKind::usage,
+         "'{}' has no scales for int8: pipeline-export RUN --int8 --weights FILE.safetensors writes weights that have",
+         model_.weights_file);
+  }
+  const bool is_processor = options_.device.empty() || find_devices(options_.device, registry_).backend->name() == kHostBackend;
+  if (int8_ && !is_processor && options_.precision == kInt8)
+    fail(ErrorKind::usage, "device '{}': int8 is computed on the processor alone", options_.device);
+  if (!is_processor) int8_.reset();
+  if (int8_) model_ = in_int8(std::move(model_), *int8_);
+}
+
 void Predictor::open_device() {
   const std::string text = options_.device.empty() ? kHostBackend : options_.device;
   const FoundDevices found = find_devices(text, registry_);
@@ -374,7 +412,7 @@ void Predictor::open_device() {
   device.cores.assign(static_cast<std::size_t>(options_.threads), -1);  // none is pinned
   device.warn = [](std::string_view) {};
   device_ = found.backend->open(found.indices.front(), device);
-  precision_ = precision_for(options_.precision, recipe_.precision, device_->info());
+  precision_ = int8_ ? Precision::fp32 : precision_for(options_.precision, recipe_.precision, device_->info());
 }
 
 void Predictor::make_preparation() {

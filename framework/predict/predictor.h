@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@
 #include "millrace/backend/backend.h"
 #include "millrace/batch.h"
 #include "millrace/util/output_pixels.h"
-#include "predict/model.h"
+#include "predict/int8.h"
 #include "util/mutex.h"
 
 namespace millrace {
@@ -25,9 +26,11 @@ namespace millrace {
 enum class PredictedTask : std::uint8_t { classes, labels, map, numbers, image };
 
 struct PredictorOptions {
-  int threads = 0;                  // of each worker; 0: one for each processor that the calling thread may use
-  int workers = 1;                  // predictions that run at once; each worker has its own copy of the weights
-  std::string precision;            // "fp32" or "bf16"; "": the run's, or fp32 if the processor lacks that one
+  int threads = 0;  // of each worker; 0: one for each processor that the calling thread may use
+  int workers = 1;  // predictions that run at once; each worker has its own copy of the weights
+  // "fp32", "bf16", or "int8" for weights with int8 scales, on the processor. "": int8 if the weights have its scales, else the
+  // run's, or fp32 if the processor lacks that one.
+  std::string precision;
   std::string device;               // one, as in run.devices: "cuda:1", "gpu", "auto"; "": the processor
   std::vector<std::string> layers;  // whose outputs ImagePrediction::features() returns
 };
@@ -77,7 +80,8 @@ class Predictor {
 
   const Model& model() const { return model_; }
   PredictedTask task() const { return task_; }
-  Precision precision() const { return precision_; }
+  Precision precision() const { return precision_; }  // in int8: fp32
+  bool computes_in_int8() const { return int8_.has_value(); }
   bool takes_any_size() const { return own_size_; }  // else images are resized and cropped as in validation
   const std::vector<std::string>& layers() const { return options_.layers; }
   bool draws_normalised() const { return draws_normalised_; }  // see OutputPixels
@@ -89,6 +93,7 @@ class Predictor {
     std::string name;
   };
 
+  void choose_int8();
   void open_device();
   void make_preparation();
   void read_normalisation();
@@ -103,7 +108,8 @@ class Predictor {
   PredictedTask task_;
   bool own_size_, draws_normalised_ = true;
   Precision precision_ = Precision::fp32;
-  std::vector<LayerPort> ports_;  // of the layers
+  std::optional<Int8Table> int8_;  // set if it is used
+  std::vector<LayerPort> ports_;   // of the layers
   std::unique_ptr<RunServices> services_;
   std::shared_ptr<Device> device_;
   DataContext context_;  // of images that have been prepared

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "millrace/error.h"
 #include "prepare/graph_build.h"
 
 namespace millrace {

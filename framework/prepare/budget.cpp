@@ -117,9 +117,8 @@ std::string lack_of_memory(const Items& items, const MemoryLimits& limits) {
 }
 
 MemoryLimits memory_limits(const std::string& asked, std::size_t processes, const std::vector<std::unique_ptr<Device>>& devices) {
-  MemoryLimits limits;
-  limits.is_asked = !asked.empty();
-  limits.host = asked.empty() ? usable_memory(host_memory()) : static_cast<std::size_t>(parse_bytes(asked));
+  MemoryLimits limits{.host = asked.empty() ? usable_memory(host_memory()) : static_cast<std::size_t>(parse_bytes(asked)),
+                      .is_asked = !asked.empty()};
   if (limits.host == 0) {
     fail(ErrorKind::usage, "this system does not report how much memory it has: set memory = \"8 GiB\" in [run]");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "testkit/messages.h"
 #include "util/memory_limit.h"
 
 namespace millrace {
@@ -98,13 +99,8 @@ TEST(MemoryBudget, CountsWhatWaitsForTheDisk) {
 TEST(MemoryLack, NamesTheLargestItemsOfTheMemoryThatIsShort) {
   const std::vector<MemoryItem> items = {{"a", "small", kMiB}, {"b", "large", 3 * kMiB}, {"c", "apart", 9 * kMiB, "fast:0"}};
   EXPECT_EQ(lack_of_memory(items, {4 * kMiB, {{"fast:0", 9 * kMiB}}}), "");
-  EXPECT_EQ(lack_of_memory(items, {2 * kMiB, {{"fast:0", kMiB}}}),
-            "the run needs 4.0 MiB of the host's memory; the machine allows 2.0 MiB\n"
-            "     3.0 MiB  b                     large\n"
-            "     1.0 MiB  a                     small");
-  EXPECT_EQ(lack_of_memory(items, {4 * kMiB, {{"fast:0", 8 * kMiB}}}),
-            "the run needs 9.0 MiB of fast:0's memory; the device allows 8.0 MiB\n"
-            "     9.0 MiB  c                     apart");
+  EXPECT_MESSAGE(lack_of_memory(items, {2 * kMiB, {{"fast:0", kMiB}}}));
+  EXPECT_MESSAGE(lack_of_memory(items, {4 * kMiB, {{"fast:0", 8 * kMiB}}}));
 }
 
 TEST(MemoryLack, IsAMistakeOrAWarningWhereALimitIsKnown) {
@@ -114,9 +110,7 @@ TEST(MemoryLack, IsAMistakeOrAWarningWhereALimitIsKnown) {
   EXPECT_THROW(require_possible_memory(items, total_bytes(items) / 4), Error);
   EXPECT_EQ(warning_of_memory(items, 0, false), "") << "the host does not say how much it has";
   EXPECT_EQ(warning_of_memory(items, 4 * kMiB, true), "");
-  EXPECT_EQ(warning_of_memory(items, kMiB, true),
-            "the run needs 4.0 MiB of the host's memory; run.memory allows 1.0 MiB\n     4.0 MiB  program               code\n"
-            "  size = \"auto\" in batch takes the largest batch that fits");
+  EXPECT_MESSAGE(warning_of_memory(items, kMiB, true));
   EXPECT_NO_THROW(require_memory(items, 0, false));
   EXPECT_THROW(require_memory(items, kMiB, false), Error);
 }

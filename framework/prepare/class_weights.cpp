@@ -10,7 +10,6 @@
 #include <numeric>
 #include <optional>
 #include <sstream>
-#include <string_view>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"

@@ -13,11 +13,9 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/stage.h"
-#include "millrace/util/data_names.h"
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/sample_cache.h"
 #include "millrace/util/source_parts.h"
-#include "millrace/util/text.h"
 #include "prepare/class_weights.h"
 
 namespace millrace {

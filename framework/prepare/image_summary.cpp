@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 #include "data/sample_order.h"
 #include "millrace/error.h"
@@ -76,7 +75,7 @@ Value list_of(const std::set<int>& numbers) {
   return Value(std::move(list));
 }
 
-// As the file was before `pipeline-data pack` shrunk it: what is predicted later was not packed, or by chance alone.
+// The file before `pipeline-data pack` shrunk it, because images to predict are usually not packed.
 ImageFacts before_packing(ImageFacts facts) {
   if (facts.origin.height == 0) return facts;
   facts.height = facts.origin.height;

@@ -4,6 +4,7 @@
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace::inference_recipe_test {
 namespace {
@@ -162,8 +163,7 @@ TEST(InferenceRecipe, OfADamagedFileOrANewerVersionIsRefused) {
   EXPECT_NE(message(with("version = 1", "version = 2")).find("version 2"), std::string::npos);
   EXPECT_NE(message("version = ").find("damaged"), std::string::npos);
   EXPECT_NE(message("version = 1").find("'graph'"), std::string::npos);
-  EXPECT_NE(message(with("seed = 7", "seed = \"x\"")).find("'seed' of its metadata 'usage' should be an integer"),
-            std::string::npos);
+  EXPECT_MESSAGE(message(with("seed = 7", "seed = \"x\"")));
   EXPECT_NE(message(with("\"pad\"]", "\"crop\"]")).find("'prepare'"), std::string::npos);
 }
 
@@ -171,9 +171,7 @@ TEST(InferenceRecipe, APrecisionThatSetAsksForIsMeant) {
   InferenceRecipe here = recipe();
   here.precision = "bf16";
   here.precision_at = {std::make_shared<const std::string>("p.toml"), 3, 13};
-  EXPECT_EQ(said_of(here),
-            "p.toml:3:13: [run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\" (--set "
-            "run.precision=bf16 accepts it)");
+  EXPECT_MESSAGE(said_of(here));
   here.precision_at = {std::make_shared<const std::string>("--set run.precision"), 0, 0};
   EXPECT_EQ(said_of(here), "");
 }
@@ -238,15 +236,11 @@ TEST(Disagreements, AreFoundAndNamed) {
 
 TEST(Disagreements, OfClassesNameTheFirstThatDiffers) {
   const auto said = [](const std::string& classes) { return said_of(recipe(kText, classes)); };
-  EXPECT_NE(said(R"(["cat", "owl", "dog"])")
-                .find("3 classes in another order, with 'owl' as number 1, and the weights were validated with "
-                      "3 classes, with 'dog' as number 1"),
-            std::string::npos)
-      << said(R"(["cat", "owl", "dog"])");
-  EXPECT_NE(said(R"(["cat", "dog", "owl", "pig"])").find("4 classes, with 'pig' as number 3"), std::string::npos);
-  EXPECT_NE(said(R"(["cat", "dog"])").find("2 classes, with no class as number 2"), std::string::npos);
-  EXPECT_NE(said(R"(["cat"])").find("1 class, with no class as number 1"), std::string::npos);
-  EXPECT_NE(said(R"(["cat", "hound", "owl"])").find("3 classes, with 'hound' as number 1"), std::string::npos);
+  EXPECT_MESSAGE(said(R"(["cat", "owl", "dog"])"));
+  EXPECT_MESSAGE(said(R"(["cat", "dog", "owl", "pig"])"));
+  EXPECT_MESSAGE(said(R"(["cat", "dog"])"));
+  EXPECT_MESSAGE(said(R"(["cat"])"));
+  EXPECT_MESSAGE(said(R"(["cat", "hound", "owl"])"));
   EXPECT_EQ(said("[]"), "") << "images without classes";
 }
 
@@ -257,10 +251,7 @@ TEST(Disagreements, OfNumbersNameBothLists) {
   const InferenceRecipe stored = with_columns(R"("animal", "sky")");
   const auto said = [&](const InferenceRecipe& here) { return disagreements(stored, here, false, registry()).text(); };
   EXPECT_EQ(said(with_columns(R"("animal", "sky")")), "");
-  EXPECT_NE(said(with_columns(R"("sky", "animal")"))
-                .find(R"([validate] predicts ["sky", "animal"], and the weights were validated with ["animal", "sky"])"),
-            std::string::npos)
-      << said(with_columns(R"("sky", "animal")"));
+  EXPECT_MESSAGE(said(with_columns(R"("sky", "animal")")));
   EXPECT_EQ(said(recipe()), "") << "numbers without names";
 }
 
@@ -335,10 +326,7 @@ TEST(Photographs, AreGivenToANetworkThatRestoresWithoutNoiseAndCuts) {
   here.prepare[0].table.set("size", Value(Array{Value(360), Value(480)}));
   EXPECT_EQ(disagreements(stored, here, false, registry()).text(), "") << "it says which size they have";
   here.prepare[0].table.set("exif", Value(false));
-  EXPECT_NE(disagreements(stored, here, false, registry())
-                .text()
-                .find("has exif = false, and photographs are given to these weights with"),
-            std::string::npos);
+  EXPECT_MESSAGE(disagreements(stored, here, false, registry()).text());
   InferenceRecipe cut = stored;
   cut.target = {};
   EXPECT_EQ(disagreements(stored, cut, false, registry()).text(), "") << "the validation without targets";
@@ -383,14 +371,13 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
   const auto file = std::make_shared<const std::string>("mine.toml");
   here.prepare[1].at = {file, 30, 2};
   here.prepare[1].table.set("short_side", Value(48, {file, 31, 14}));
-  EXPECT_EQ(said_of(here),
-            "mine.toml:31:14: [validate.resize] has short_side = 48, and the weights were validated with short_side = 40");
+  EXPECT_MESSAGE(said_of(here));
   here.prepare[1].table.set("short_side", Value(48));  // a default
   EXPECT_TRUE(said_of(here).starts_with("mine.toml:30:2: ")) << said_of(here);
   InferenceRecipe bare = recipe();
   bare.network.set_position({file, 5, 1});
   bare.prepare.clear();
-  EXPECT_TRUE(said_of(bare).starts_with("mine.toml:5:1: [validate] has no stage 'decode_image' here")) << said_of(bare);
+  EXPECT_MESSAGE(said_of(bare));
 }
 
 }  // namespace

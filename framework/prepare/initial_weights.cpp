@@ -9,10 +9,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "config/network_plan.h"
 #include "millrace/backend/network.h"
@@ -35,9 +33,8 @@ constexpr std::uint64_t kWhiteningImages = 5000;
 // The centre of the image, without the recorded augmentation.
 void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
   const ImageShape window = network.input;
-  AugmentationRecord centre;
-  centre.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width));
-  centre.y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height));
+  AugmentationRecord centre{.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width)),
+                            .y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height))};
   bytes.resize(window.bytes());
   apply_record(centre, sample.image(), window, bytes.data());
   image.resize(window.bytes());
@@ -138,7 +135,8 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
 }
 
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
-                            const std::function<void(std::string)>& doing, const std::function<void(std::string)>& announce) {
+                            const std::function<void(std::string)>& doing,
+                            const std::function<void(const std::string&)>& announce) {
   InitialWeights weights;
   weights.from = std::move(from);
   WeightsSource& source = weights.from;
@@ -150,8 +148,7 @@ InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, c
   source.file = local_weights({source.file, source.sha256}, registry, doing, announce);
   doing(fmt::format("reading the weights '{}'", source.file));
   try {
-    weights.metadata = read_tensors_metadata(source.file);
-    weights.values = load_weights(source, network, weights.new_layer);
+    weights.values = load_weights(source, network, weights.new_layer, weights.metadata);
     if (!weights.new_layer.empty()) source.fresh = {weights.new_layer};
   } catch (Error& error) {
     if (source.url.empty()) throw;

@@ -38,7 +38,8 @@ WeightsSource choose_weights(const Pipeline& pipeline, const GraphPlan& main, co
 // Fetches a remote file, and reads it. `doing` and `announce`: as for local_weights(). Throws as local_weights() and
 // load_weights(), with the file's name.
 InitialWeights read_weights(WeightsSource from, const WeightsOptions& options, const Network& network, const Registry& registry,
-                            const std::function<void(std::string)>& doing, const std::function<void(std::string)>& announce = {});
+                            const std::function<void(std::string)>& doing,
+                            const std::function<void(const std::string&)>& announce = {});
 
 // Initialises the last layer with parameters, even if values were read for it.
 void begin_last_layer_new(InitialWeights& weights, const Network& network);

@@ -37,6 +37,7 @@ struct RunHooks {
   const std::atomic<int>* stop_signal = nullptr;         // a received signal: the run ends after the current steps
   const std::atomic<int>* checkpoint_signals = nullptr;  // number of signals that request a checkpoint
   std::shared_ptr<RunObserver> observer;                 // in addition to those of the file, with Delivery::all; may be null
+  std::function<void(const std::string&)> notice;        // receives rare progress, such as a download; null: it is not reported
   std::function<double(std::uint64_t)> rate_factor;      // factor of the learning rate at each step, from 0; null: 1
 };
 
@@ -69,7 +70,7 @@ struct RunOptions {
   bool keeps_to_memory = false;  // refuses a run whose plan exceeds the host's memory, instead of warning
   double report_patience = 10;   // seconds to wait for stages' reports of finished steps
   std::chrono::milliseconds check_period{50};  // interval at which the run's thread checks its graphs
-  Group* group = nullptr;                     // the processes of this run; null: only this one
+  Group* group = nullptr;                      // the processes of this run; null: only this one
   RunFolders folders;
   ResumeWishes resume;
   RunCommands commands;

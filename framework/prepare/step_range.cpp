@@ -12,9 +12,8 @@ namespace millrace {
 StepRange choose_steps(const Pipeline& pipeline, const MainGraphSteps& main, const RequestedSteps& asked) {
   const std::uint64_t epoch = asked.from.epoch, step = asked.step_with_other_batches.value_or(asked.from.step);
   const double epochs = !asked.is_named || main.trains ? pipeline.run.epochs : static_cast<double>(epoch + 1);
-  StepRange range;
-  range.total = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(main.an_epoch) - 1e-9));
-  range.first = epoch * main.an_epoch + step;
+  StepRange range{.first = epoch * main.an_epoch + step,
+                  .total = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(main.an_epoch) - 1e-9))};
   if (!asked.step_with_other_batches && step > 0 && step >= main.an_epoch) {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of an epoch: [{}] has {}", pipeline.title(), step + 1,
          main.name, main.an_epoch);

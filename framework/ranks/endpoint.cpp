@@ -13,7 +13,6 @@
 
 #include <cerrno>
 #include <charconv>
-#include <climits>
 #include <cstring>
 #include <memory>
 

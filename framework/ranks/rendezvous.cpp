@@ -253,11 +253,7 @@ class Rendezvous {
 };
 
 Introduction Rendezvous::introduction(int to, std::uint32_t port) const {
-  Introduction mine;
-  mine.rank = place_.rank;
-  mine.ranks = place_.ranks;
-  mine.to = to;
-  mine.port = port;
+  Introduction mine{.rank = place_.rank, .ranks = place_.ranks, .to = to, .port = port};
   const std::string name = host_name();
   std::memcpy(mine.host.data(), name.data(), std::min(name.size(), mine.host.size() - 1));
   std::size_t i = 0;

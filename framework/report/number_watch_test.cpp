@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "run/explain.h"
+#include "testkit/messages.h"
 
 namespace millrace::number_watch_test {
 namespace {
@@ -20,7 +21,7 @@ TEST(NumberWatch, TheFirstNumberThatIsNotFiniteEndsTheRun) {
   watch.add(12, "gradient_norm", kInfinity);
   watch.add(11, "loss", kNan);  // reports come out of order
   ASSERT_TRUE(watch.in_trouble());
-  EXPECT_EQ(watch.trouble()->text(), "step 12: loss is nan");
+  EXPECT_MESSAGE(watch.trouble()->text());
   EXPECT_EQ(watch.steps(), 2U);
 }
 
@@ -28,7 +29,7 @@ TEST(NumberWatch, ANumberMayComeWithoutItsValue) {
   NumberWatch watch(NumberWatch::Setting{});
   watch.not_finite(11, "a gradient");
   watch.add(12, "loss", kNan);
-  EXPECT_EQ(watch.trouble()->text(), "step 12: a gradient is not finite");
+  EXPECT_MESSAGE(watch.trouble()->text());
 }
 
 TEST(NumberWatch, StepsThatUpdateNothingEndTheRunWhenThereAreTooManyInARow) {
@@ -41,7 +42,7 @@ TEST(NumberWatch, StepsThatUpdateNothingEndTheRunWhenThereAreTooManyInARow) {
   EXPECT_FALSE(watch.in_trouble()) << "two in a row are allowed";
   EXPECT_EQ(watch.steps(), 5U);
   ASSERT_EQ(warnings.size(), 1U);
-  EXPECT_EQ(warnings[0].find("step 2: loss is nan: steps whose gradients are not finite update nothing"), 0U) << warnings[0];
+  EXPECT_MESSAGE(warnings[0]);
   watch.add(6, "loss", kNan);
   ASSERT_TRUE(watch.in_trouble()) << "steps 4, 5, 6 and 7";
   EXPECT_EQ(watch.trouble()->step, 6U);
@@ -52,7 +53,7 @@ TEST(NumberWatch, SaysHowManyStepsAtEachPowerOfTen) {
   NumberWatch watch({.skips = true, .most_in_a_row = 1, .warn = [&](std::string text) { warnings.push_back(std::move(text)); }});
   for (std::uint64_t i = 0; i < 100; ++i) watch.add(2 * i, "loss", kNan);
   ASSERT_EQ(warnings.size(), 3U);
-  EXPECT_EQ(warnings[2], "100 steps so far had a loss or gradients that were not finite");
+  EXPECT_MESSAGE(warnings[2]);
 }
 
 TEST(Spread, SaysHowFarFiniteValuesGoAndWhichAreNot) {
@@ -60,9 +61,9 @@ TEST(Spread, SaysHowFarFiniteValuesGoAndWhichAreNot) {
   const Spread spread(values);
   EXPECT_EQ(spread.wrong, 2U);
   EXPECT_EQ(spread.first_wrong, 1U);
-  EXPECT_EQ(spread.text(), "-1 to 2, 50 % of 4 values are not finite");
-  EXPECT_EQ(Spread(std::span(values).subspan(2, 1)).text(), "-1 to -1, all 1 values are finite");
-  EXPECT_EQ(Spread(std::span(values).subspan(3)).text(), "none of 1 values is finite");
+  EXPECT_MESSAGE(spread.text());
+  EXPECT_MESSAGE(Spread(std::span(values).subspan(2, 1)).text());
+  EXPECT_MESSAGE(Spread(std::span(values).subspan(3)).text());
 }
 
 // Layers 0 and 1 read the input, 2 reads 0, 3 reads 1 and 2.

@@ -13,6 +13,7 @@
 #include "millrace/error.h"
 #include "report/requests.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -202,12 +203,7 @@ TEST_F(ObserversTest, OneThatFailsIsNamedAndToldNothingMore) {
 TEST_F(ObserversTest, OneThatCannotStartEndsTheRunWhereNothingMayBeLost) {
   const auto notes = add("metrics", Delivery::all);
   notes->fail_at("start r");
-  try {
-    observers_->start(start("r"), {});
-    FAIL() << "the run started";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "observer 'metrics': the pencil broke");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { observers_->start(start("r"), {}); }).what());
 }
 
 TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
@@ -215,7 +211,7 @@ TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
   page->fail_at("end");
   metrics->fail_at("end");
   observers_->start(start("r"), {});
-  EXPECT_STREQ(testkit::error_of([this] { end(); }).what(), "observer 'metrics': the pencil broke");
+  EXPECT_MESSAGE(testkit::error_of([this] { end(); }).what());
   observers_.reset();
   const Lines told = whole->notes();
   EXPECT_EQ(
@@ -248,8 +244,7 @@ TEST_F(ObserversTest, TheEndLeavesOneAloneWhoseCallDoesNotReturn) {
   end();
   observers_.reset();
   const Lines told = whole->notes();
-  EXPECT_EQ(told.back(),
-            "warning observer 'page' is abandoned: 0.1 s after the end of the run, one of its calls has not returned");
+  EXPECT_MESSAGE(told.back());
   stuck->release();
   while (!stuck->started()) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(stuck->notes(), Lines{"start asks"});

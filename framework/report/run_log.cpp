@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"

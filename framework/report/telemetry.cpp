@@ -1,8 +1,6 @@
 #include "millrace/util/telemetry.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <chrono>
 #include <cmath>
 #include <ctime>

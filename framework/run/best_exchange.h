@@ -1,4 +1,4 @@
-// The best weights of a run in its replicas, for what is evaluated at its end.
+// Lends the best weights to the replicas for evaluations at the end of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace millrace {
 
-// Has the replicas hold the weights of best.safetensors as long as it lives, and then what they held before. All processes make
-// it and end it together, while no graph runs.
+// While it lives, the replicas hold the weights of best.safetensors; its destructor restores the previous ones. All processes
+// construct and destroy it together, while no graph runs.
 class BestExchange {
  public:
-  // `best`: what the process that writes files has found; nothing in the others. Where that is nothing, or the file does not hold
-  // it, the replicas keep their weights; a file that lacks it is warned of. Throws what another process did to the group.
+  // `best`: on the rank that writes files, the best weights found; empty on the others. If it is empty, the replicas keep their
+  // weights; also if the file lacks it, with a warning. Throws the error of another process.
   BestExchange(const RunContext& run, const std::optional<Best>& best);
   ~BestExchange();
   BestExchange(const BestExchange&) = delete;
   BestExchange& operator=(const BestExchange&) = delete;
 
-  std::uint64_t step() const { return step_; }  // of the weights; 0: nothing was exchanged
+  std::uint64_t step() const { return step_; }  // at which the weights were best; 0: nothing was exchanged
 
  private:
   Weights read(const Best& best) const;

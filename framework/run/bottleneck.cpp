@@ -9,10 +9,10 @@
 namespace millrace {
 namespace {
 
-constexpr double kNoticed = 0.05;   // share of the time; what keeps devices for less is not worth a word
-constexpr double kLong = 0.2;       // of standing still, in which devices may compute, of idle threads, of what has no reason
-constexpr double kLateShare = 0.5;  // of the longest wait for sums: a device that waits for less is what the others wait for
-constexpr double kBusyData = 0.6;   // of their time: data threads that are busy for less hold up no device
+constexpr double kNoticed = 0.05;   // share of the time; shorter hindrances are not reported
+constexpr double kLong = 0.2;       // the same for pauses, idle threads and unexplained waits
+constexpr double kLateShare = 0.5;  // of the longest wait for sums: the others wait for a device that waits less
+constexpr double kBusyData = 0.6;   // of their time: less busy data threads hold up no device
 
 const StageTelemetry* find(const TelemetryEvent& event, const StageTelemetry& stage) {
   const auto found = std::ranges::find_if(

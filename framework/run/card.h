@@ -25,14 +25,14 @@ struct CardPlace {
 // in them.
 std::string model_card(const RunContext& run, Ended result, const CardPlace& asked);
 
-// The parts of it that are functions of values.
+// Its parts that are functions of values.
 
 std::string utc_text(std::time_t time);  // "2026-01-01T00:00:00Z"
 // "32, from step 17 to 48: 2 epochs".
 std::string steps_text(const Ended& result, std::uint64_t steps_per_epoch);
-// A table of what was measured, with the weights that each figure is of. `best_file`: that holds the best ones.
+// A table of the metrics, each with the weights that it was measured with. `best_file` holds the best ones.
 std::string figures_table(const Ended& result, const std::string& best_file);
-// A table of keys which hold other values since the run was resumed after `step`; "": there are none.
+// A table of the keys that changed when the run was resumed after `step`; "": none.
 std::string changes_table(const std::vector<Difference>& changes, std::uint64_t step);
 
 // Text of one line that Markdown and HTML take for nothing else.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -15,7 +17,7 @@ TEST(Card, CountsTheStepsThatTheRunHasDone) {
   result.step = 48;
   EXPECT_EQ(steps_text(result, 16), "48: 3 epochs");
   result.first_step = 16;  // --from 2
-  EXPECT_EQ(steps_text(result, 16), "32, from step 17 to 48: 2 epochs");
+  EXPECT_MESSAGE(steps_text(result, 16));
 }
 
 TEST(Card, SaysWhichWeightsAFigureIsOf) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <vector>
 
 #include "millrace/storage.h"
 #include "millrace/util/wire.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace millrace {
 namespace {
@@ -117,7 +116,7 @@ std::optional<RequestEvent> Decider::take(RequestKind kind) {
   return request;
 }
 
-// Of two requests to stop, a signal is the more urgent one. The run does what both ask for.
+// A signal replaces a stop without one: that request is completed, but the run is not closed, since it will be resumed.
 void Decider::take_stops() {
   while (!(s_.stop && s_.stop->signal != 0)) {
     std::optional<RequestEvent> request = take(RequestKind::stop);
@@ -130,6 +129,7 @@ void Decider::take_stops() {
 void Decider::set_rates() {
   while (std::optional<RequestEvent> request = take(RequestKind::rate_factor)) {
     s_.rate = request->factor;
+    if (s_.checkpointed == done()) s_.checkpointed.reset();  // the newest checkpoint has the rate of before
     act(action::SetRate{s_.rate});
     act(action::Complete{std::move(*request), {}});
   }
@@ -164,7 +164,7 @@ bool Decider::ask_to_stop(std::string why) {
 
 void Decider::on(const event::Ticked& event) {
   const double most = rules_.stop.max_seconds;
-  if (!rules_.trains || has_ended() || most <= 0 || event.seconds < most) return;
+  if (!rules_.trains || has_ended() || s_.stop || s_.ending || most <= 0 || event.seconds < most) return;
   ask_to_stop(fmt::format("max_time is reached, {}", duration_text(event.seconds)));
 }
 
@@ -189,6 +189,14 @@ void Decider::on(const event::Failed& event) {
   // Training survives a mistake in another graph. Of several processes each fails with its own error, and none waits for others.
   if (rules_.trains && in_pass && rules_.is_alone && done() != s_.begun_with && !event.saves_nothing)
     act(action::RescueWeights{});
+  const auto refuse = [this](RequestEvent request) { act(action::Refuse{std::move(request), "the run has failed"}); };
+  for (std::optional<RequestEvent>* const each : {&s_.ending, &s_.stop}) {
+    if (*each && (*each)->signal == 0) refuse(*std::exchange(*each, std::nullopt));
+  }
+  for (std::vector<RequestEvent>* const each : {&s_.validating, &s_.checkpointing}) {
+    for (RequestEvent& request : std::exchange(*each, {})) refuse(std::move(request));
+  }
+  for (auto& [request, from] : std::exchange(s_.waiting, {})) refuse(std::move(request));
   act(action::Fail{});
   s_.phase = Phase::ended;
 }
@@ -203,8 +211,16 @@ void Decider::on(const event::Began&) {
   ask_if_impatient(Phase::beginning);
 }
 
-// Patience ends a run that goes on, once.
+// Patience ends a run that goes on, once. A resumed run of several processes ends at once: all have read the same state, and a
+// request would take effect after another step.
 void Decider::ask_if_impatient(Phase while_asking) {
+  if (while_asking == Phase::beginning && !rules_.is_alone && rules_.first < rules_.end && is_impatient()) {
+    s_.has_asked = true;
+    s_.stop = {.kind = RequestKind::stop,
+               .by = kStopRule,
+               .text = s_.improving.text(*rules_.stop.figure, rules_.stop.threshold)};
+    return try_next();
+  }
   if (goes_on() && is_impatient() && ask_to_stop(s_.improving.text(*rules_.stop.figure, rules_.stop.threshold))) {
     s_.phase = while_asking;
   } else {
@@ -242,7 +258,7 @@ void Decider::begin_owed() {
 
 void Decider::start_or_end() {
   if (s_.stop) return s_.is_over ? end() : begin_close();
-  s_.is_over = false;
+  s_.is_over = s_.owes_again = false;
   s_.has_started = true;
   s_.phase = Phase::steps;
   set_rates();
@@ -275,7 +291,7 @@ void Decider::on(const event::Reached& event) {
   take_stops();
   set_rates();
   if (is_at_boundary()) return begin_boundary();
-  if (s_.stop) act(action::StopGraph{0});
+  if (s_.stop) act(action::StopGraph{0});  // after its last step the graph drains by itself
   if (s_.stop || done() >= rules_.end) {
     s_.phase = Phase::draining;
   } else {
@@ -317,6 +333,7 @@ void Decider::begin_boundary() {
 }
 
 void Decider::on(const event::Settled& event) {
+  // What is owed settles only if the epoch is over.
   const bool ended_epoch = s_.part == Part::owed || (s_.part == Part::boundary && rules_.ends_epoch(done()));
   if (ended_epoch) observe(rules_.graph, event.metrics);
   if (s_.part == Part::boundary && rules_.compare_every > 0 && done() % rules_.compare_every == 0) act(action::CompareWeights{});
@@ -399,16 +416,17 @@ void Decider::passes_are_over() {
     return save_all();
   }
   if (s_.part == Part::boundary) {
-    std::erase_if(s_.left, [&](std::size_t g) { return !rules_.is_due(g, done()); });
     answer_validations();
+    std::erase_if(s_.left, [&](std::size_t g) { return !rules_.is_due(g, done()); });
   }
   ask_if_impatient(Phase::asking);
 }
 
 void Decider::answer_validations() {
   for (RequestEvent& request : s_.validating) {
-    if (rules_.others.empty() || s_.stop) {
-      act(action::Refuse{std::move(request), s_.stop ? "the run was stopped first" : "the pipeline has no other graph"});
+    if (rules_.others.empty() || !s_.left.empty()) {
+      act(action::Refuse{std::move(request),
+                         rules_.others.empty() ? "the pipeline has no other graph" : "the run was stopped first"});
     } else {
       act(action::Complete{std::move(request), {}});
     }
@@ -485,7 +503,7 @@ void Decider::save_all() {
     s_.ending.reset();
     s_.is_over = s_.stop->signal == 0 || (s_.left.empty() && !s_.owes_again);
     s_.owes_again = false;
-    if (s_.is_over) s_.checkpointed.reset();  // that of this step does not say so
+    if (s_.is_over) s_.checkpointed.reset();  // a checkpoint of this step may not record that the run is over
     return s_.is_best || s_.is_over ? checkpoint(s_.is_best || s_.best_at == done()) : last();
   }
   while (std::optional<RequestEvent> request = take(RequestKind::save)) {
@@ -550,14 +568,14 @@ void Decider::begin_close() {
   act(action::Settle{});
 }
 
-// Another stop request interrupts these passes.
+// Another request to stop skips the passes that have not begun; a signal breaks off the one under way, too.
 void Decider::close_passes() {
   if (s_.breaks_off(rules_)) return last();
   s_.ending = std::exchange(s_.stop, std::nullopt);
   std::vector<std::size_t> graphs;
   for (std::size_t g = 1; g <= rules_.others.size(); ++g) {
-    const bool has_run = rules_.is_due(g, done()) || !is_end(rules_.others[g - 1].when);
-    if (contains(s_.left, g) || !has_run) graphs.push_back(g);
+    const bool was_due = rules_.is_due(g, done());  // it has run, unless it was left
+    if (contains(s_.left, g) || (is_end(rules_.others[g - 1].when) && !was_due)) graphs.push_back(g);
   }
   begin_passes(graphs);
 }

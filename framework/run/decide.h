@@ -99,10 +99,11 @@ struct RunState {
 
   std::uint64_t done = 0;                        // steps, when the main graph last stood still
   std::uint64_t begun_with = 0;                  // the first step of the run, resumed or not, counted in batches of today
-  std::uint64_t processed = 0;                   // the newest boundary
+  std::uint64_t processed = 0;                   // the newest step whose boundary is finished; at the beginning the first step
   bool has_started = false, is_drained = false;  // the main graph
   bool epoch_is_over = false;                    // in a resumed run: larger batches leave no step of the epoch
-  bool is_over = false;                          // the run was closed, and has nothing more to do
+  bool is_over = false;                          // closed without a signal, or all that was due has run: if it is resumed and
+                                                 // stopped before its first step, it ends without another close
 
   MetricWatch best, improving, plateau;  // of RunRules::best, [stop] and [plateau]
   std::optional<std::uint64_t> best_at;  // best.best_step, if it counts today's batches
@@ -136,7 +137,8 @@ struct RunState {
   std::string held_by;                        // the observer that the gate is closed for
 
   bool has_best() const { return best.best.has_value(); }
-  // During shutdown only a signal can interrupt a pass, since half of one measures nothing.
+  // A signal breaks off the pass under way. Any other stop lets it finish, since half of one measures nothing, and skips those
+  // after it.
   bool breaks_off(const RunRules& rules) const { return stop && (stop->signal != 0 || !rules.trains); }
 };
 
@@ -198,7 +200,7 @@ struct CheckpointMade {
   bool was_left_out = false;
 };
 struct Failed {
-  bool saves_nothing = false;  // no pass has failed; or a device has, memory is exhausted, or a number is wrong
+  bool saves_nothing = false;  // a device, memory or a number is at fault, or no pass was under way
 };
 }  // namespace event
 

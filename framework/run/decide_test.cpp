@@ -179,6 +179,11 @@ TEST(Decide, Requests) {
             {},
             "start, 1, 2, settle, ask signal, refuse validate, save, stop, finish, did signal, end",
             "start, 3, 4, epoch, pass validate, measured, save, stop, finish, end"},
+           {"a validation that has run is answered, whatever stops the run afterwards",
+            [](RunRules& r) { kValidates(r), kLong(r); },
+            {ask("start, 1", RequestKind::validate), ask("settle, pass validate", RequestKind::stop)},
+            {},
+            "start, 1, 2, settle, pass validate, measured, did validate, save, stop, finish, settle, save, did stop, end"},
            {"a rate needs no boundary",
             kLong,
             {ask("start, 1", RequestKind::rate_factor, 0.5)},
@@ -235,6 +240,13 @@ TEST(Decide, Signals) {
             {},
             "start, 1, 2, epoch, pass validate, ask signal, break off validate, save, stop, finish, did signal, end",
             "pass validate, measured, save, start, 3, 4, epoch, pass validate, measured, save, stop, finish, end"},
+           {"together with a rate: the last checkpoint has it",
+            kValidates,
+            {ask("pass validate", RequestKind::rate_factor, 0.5), signal("pass validate")},
+            {},
+            "start, 1, 2, epoch, pass validate, ask signal, break off validate, save, stop, rate 0.5, did rate_factor, finish, "
+            "save, did signal, end",
+            "rate 0.5, pass validate, measured, save, start, 3, 4, epoch, pass validate, measured, save, stop, finish, end"},
            {"in a trial: nothing was done",
             [](RunRules& r) {
               r.others = {{"validate", kEnd, true}, {"final", kEnd, true}};
@@ -307,6 +319,14 @@ TEST(Decide, Stops) {
             "start, 1, stop, finish, settle, pass final, measured, save, did stop, end",
             "start, 2, epoch, pass validate, measured, save, 3, 4, epoch, pass validate, measured, pass final, measured, save, "
             "stop, finish, end"},
+           {"of an observer: max_time does not skip the rest of the evaluation",
+            [](RunRules& r) {
+              r.others = {{"final", kEnd}, {"page", kEnd}};
+              r.stop.max_seconds = 10;
+            },
+            {ask("start, 1", RequestKind::stop), tell("pass final", event::Ticked{11})},
+            {},
+            "start, 1, stop, finish, settle, pass final, measured, pass page, measured, save, did stop, end"},
            {"exactly at a boundary: what is due there has to run",
             kValidates,
             {ask("epoch", RequestKind::stop)},
@@ -506,6 +526,11 @@ TEST(Decide, Failures) {
             {},
             "start, 1, 2, epoch, pass validate, fail"},
            {"in training: there is the newest checkpoint", kValidates, {tell("start, 1", event::Failed{})}, {}, "start, 1, fail"},
+           {"requests that wait are refused",
+            kLong,
+            {ask("start, 1", RequestKind::validate), tell("start, 1", event::Failed{})},
+            {},
+            "start, 1, refuse validate, fail"},
            {"in a trial: nothing was trained",
             [](RunRules& r) {
               r.others = {{"validate", kEpoch, true}};
@@ -549,6 +574,37 @@ TEST(Decide, Resuming) {
             [](RunRules&r, SavedState&) { r.end = 6; }},
        })
     expect(row);
+}
+
+TEST(Decide, ALongerRunDoesNotOweThePassesOfAnEarlierEnd) {
+  RunRules rules = small_run();
+  rules.first = 2;
+  World::Disk disk;
+  disk.saved.step = 2;
+  disk.saved.left.best_passes = true;
+  World world(rules, &disk, metric);
+  for (int i = 0; i < 100 && !world.is_training(); ++i) world.advance();
+  EXPECT_TRUE(world.is_training());
+  EXPECT_FALSE(world.state().owes_again);
+}
+
+TEST(Decide, RanksThatPatienceHasEndedTakeNoStepWhenTheyAreResumed) {
+  RunRules rules = small_run();
+  rules.is_alone = false;
+  rules.first = 2;
+  rules.stop.figure = FigurePlan{"train", "loss", {}};
+  rules.stop.patience = 1;
+  SavedState saved;
+  saved.step = 2;
+  saved.watched["stop.figure train.loss"].passes = 1;
+  saved.left.run_is_over = true;
+  for (const bool is_first : {true, false}) {
+    rules.is_first = is_first;
+    const Decision decision = decide(rules, begin(rules, &saved), event::Began{});
+    EXPECT_EQ(decision.state.phase, RunState::Phase::ended);
+    ASSERT_TRUE(decision.state.stop);
+    EXPECT_EQ(decision.state.stop->by, kStopRule);
+  }
 }
 
 TEST(Decide, RequestsThatRanksHaveAgreedOnWaitForTheirStep) {

@@ -23,28 +23,28 @@ struct Measurements {
   std::map<std::string, Measured> last, best;
 };
 
-// Requests that a run that failed because of numbers that are not finite is prepared again, with these options.
+// Requests another run with these options, after one that failed by non-finite numbers.
 struct Rollback {
   Error error;
   RunOptions options;
-  double seconds = 0;  // that the run has taken, with what it abandons
+  double seconds = 0;  // of the run so far, abandoned steps included
 };
 
-// What a run ended with.
+// The result of a run.
 struct Ended {
   double epoch = 0;              // of the main graph, done
   std::uint64_t step = 0;        // of the main graph, done
-  int signal = 0;                // that stopped it, or 0
-  bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
+  int signal = 0;                // the signal that stopped it, or 0
+  bool stopped = false;          // ended before its last step, by a signal, an observer or the program
   std::string weights_file;      // written at the end, or empty
   std::string best;              // "'runs/.../best.safetensors', validate.accuracy = 0.93 after step 400"; "": the run has none
-  std::string go_on;             // the command that goes on where the run stopped; "": it has no checkpoint
+  std::string go_on;             // the command that resumes the run; "": it has no checkpoint
   std::string folder;            // of the run, or empty
-  bool not_finite = false;       // the main graph does not train, and a loss or a prediction of it was not finite
+  bool not_finite = false;       // the main graph does not train, and had a non-finite loss or prediction
   std::uint64_t first_step = 0;  // steps that were done when the run began: --from
   Measurements measured;
   std::optional<Best> best_found;    // of run.best or checkpoint.best
-  std::optional<Rollback> rollback;  // the run has failed; all else is empty
+  std::optional<Rollback> rollback;  // the run failed; all other fields are empty
 };
 
 }  // namespace millrace

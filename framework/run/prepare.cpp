@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checkpoint/changes.h"
-#include "config/graph_plan.h"
 #include "millrace/error.h"
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/host_cores.h"
@@ -132,7 +131,7 @@ void take_weights(PreparedRun& run) {
     run.weights = read_weights(
         std::move(run.weights.from), run.weights_options(), *run.pipeline.network, run.registry,
         [&](std::string what) { run.options.doing(std::move(what)); },
-        [&](std::string what) { run.audience.warn_once(std::move(what)); });
+        run.options.is_first() ? run.options.hooks.notice : nullptr);
   } catch (Error& error) {
     const bool names_file = run.options.weights.empty() && run.pipeline.made_by.empty() && !named.empty();
     throw names_file ? error.in(run.pipeline.place_of("network.weights")) : error;

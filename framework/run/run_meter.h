@@ -5,21 +5,50 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "checkpoint/saved_state.h"
 #include "millrace/observer.h"
+#include "millrace/util/telemetry_event.h"
 #include "report/run_log.h"
 #include "run/decide.h"
-#include "run/run_context.h"
 #include "run/ended.h"
+#include "run/run_context.h"
 #include "run/stopwatch.h"
-#include "run/telemetry.h"
 
 namespace millrace {
+
+// Samples the main graph, and reports what the run has waited for. One thread. `run` outlives it.
+class TelemetryMeter {
+ public:
+  explicit TelemetryMeter(const RunContext& run) : run_(run), data_threads_(run.prepared.data_threads()) {}
+
+  void resume();                                            // the main graph computes from here on
+  void pause();                                             // it does not, from here on
+  void add_pause(const std::string& what, double seconds);  // for that
+
+  const TelemetryEvent& measure(std::uint64_t step);        // `step`: done
+  const TelemetryEvent& newest() const { return newest_; }  // the last sample
+  std::string end_epoch();                                  // what the run waited for since the last one; "": not known
+
+ private:
+  static constexpr double kWindow = 5;  // seconds that TelemetryEvent::bottleneck is about
+
+  TelemetryEvent now() const;  // without `step` and `bottleneck`
+
+  const RunContext& run_;
+  const int data_threads_;
+  Stopwatch computes_;  // in this process
+  std::vector<StandstillTelemetry> stood_still_;
+  std::deque<TelemetryEvent> samples_;  // of the last kWindow seconds, the first one older
+  TelemetryEvent epoch_begin_;          // as things were then
+  TelemetryEvent newest_;
+};
 
 // A pass over other samples than those that are trained on: steps [first, last) of graph number `graph`.
 struct DonePass {
@@ -101,8 +130,8 @@ class RunMeter {
   // Passes one after the other, up to the newest, in which everything was predicted as one class.
   struct OneClass {
     int passes = 0;
-    std::string name = {};        // of the class, in the newest
-    std::uint64_t best_step = 0;  // of the newest one that was of the best weights so far
+    std::string name = {};          // of the class, in the newest
+    std::uint64_t best_step = 0;    // of the newest one that was of the best weights so far
     std::uint64_t warned_step = 0;  // best_step when the warning was given
   };
   void warn_of_one_class(const std::string& graph, const OneClass& found) const;

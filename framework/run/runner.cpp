@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <system_error>
-#include <type_traits>
 #include <utility>
 
 #include "checkpoint/best.h"
@@ -479,8 +478,16 @@ Error Runner::give_up(Error error) {
   state_ = std::move(decision.state);
   for (const Action& action : decision.actions) {
     if (std::holds_alternative<action::RescueWeights>(action)) error = with_weights(error);
+    if (const auto* refused = std::get_if<action::Refuse>(&action)) refuse_after_failure(*refused);
   }
   return error;
+}
+
+void Runner::refuse_after_failure(const action::Refuse& action) {
+  try {
+    prepared_.audience.requests().refuse(action.request, action.why);
+  } catch (const Error&) {  // the first error counts
+  }
 }
 
 Error Runner::with_weights(const Error& error) {
@@ -590,7 +597,7 @@ void Runner::start(std::size_t graph, std::uint64_t first, std::uint64_t last) {
   running.status.emplace(prepared_.options.hooks.activity, [this, graph] { return status_of(run_, graph); });
 }
 
-// Throws the error that has ended the graph. That of the main graph waits for the end of a boundary: finish_training() throws it.
+// Throws the error that has ended the graph. During a boundary an error of the main graph is left to finish_training().
 void Runner::join(const event::Drained& event) {
   if (event.graph == 0 && rules_.trains) {
     const bool is_idle = state_.phase == RunState::Phase::steps || state_.phase == RunState::Phase::draining;
@@ -626,7 +633,7 @@ void Runner::start_training() {
   {
     const Lock lock(mutex_);
     is_training_ = true;
-    check_horizon();
+    lower_horizon_for_requests();
   }
   start(0, rules_.first, rules_.end);
 }
@@ -635,12 +642,17 @@ void Runner::set_horizon(const action::SetHorizon& action) {
   put_back_weights();
   const Lock lock(mutex_);
   wanted_horizon_ = action.step;
+  was_reached_ = false;
+  lower_horizon_for_requests();
+}
+
+// Requests that were put before the graph, or its next steps, began.
+void Runner::lower_horizon_for_requests() {
   for (const RunEvent& each : inbox_) {
     if (const auto* requested = std::get_if<event::Requested>(&each))
       wanted_horizon_ = std::min(wanted_horizon_, limit_of(*requested, progress_.done));
   }
   gate_horizon_ = run_.graph(0).set_horizon(wanted_horizon_);
-  was_reached_ = false;
   check_horizon();
 }
 

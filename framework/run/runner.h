@@ -66,6 +66,7 @@ class Runner {
   void take(RequestEvent request, std::uint64_t from);
   void put(RunEvent event) MILLRACE_REQUIRES(mutex_);
   void check_horizon() MILLRACE_REQUIRES(mutex_);
+  void lower_horizon_for_requests() MILLRACE_REQUIRES(mutex_);
   static std::uint64_t limit_of(const event::Requested& requested, std::uint64_t done);
 
   // The thread of the run.
@@ -78,6 +79,7 @@ class Runner {
   void report_progress();
   void stop_graphs();
   Error give_up(Error error);
+  void refuse_after_failure(const action::Refuse& action);
   Error with_weights(const Error& error);
   void start(std::size_t graph, std::uint64_t first, std::uint64_t last);
   void join(const event::Drained& event);

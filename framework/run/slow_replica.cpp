@@ -12,7 +12,7 @@
 namespace millrace {
 namespace {
 
-constexpr double kLonger = 1.25, kSeconds = 0.5;  // what is less, or was measured for less, may be noise
+constexpr double kLonger = 1.25, kSeconds = 0.5;  // smaller ratios and shorter measurements may be noise
 
 std::vector<ReplicaWork> work_here(const RunContext& run) {
   const OpenDevices& devices = run.prepared.replicas.devices();

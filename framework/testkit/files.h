@@ -60,4 +60,16 @@ Error error_of(Call call) {
   return Error(ErrorKind::run, "nothing was thrown");
 }
 
+// The test fails if it is of another kind. REQUIRES: the caller compares the message too, since no error is no failure here.
+template <class Call>
+Error error_of(ErrorKind kind, Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error;
+  }
+  return error_of([] {});
+}
+
 }  // namespace millrace::testkit

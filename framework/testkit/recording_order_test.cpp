@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/messages.h"
+
 namespace millrace::testkit {
 namespace {
 
@@ -25,9 +27,7 @@ TEST_F(OrderCheckerTest, ReportsAReadThatDoesNotWaitForTheWrite) {
   checker.submit(a, {"fill", 3, 0, 1}, {writes()});
   checker.submit(b, {"sum", 3, 1, 1}, {reads()});
   ASSERT_EQ(checker.violations().size(), 1U);
-  EXPECT_EQ(checker.violations()[0].text(),
-            "missing wait: sum of step 3 (replica 1, bucket 1) uses the memory without having waited for fill of step 3 (replica "
-            "0, bucket 1)");
+  EXPECT_MESSAGE(checker.violations()[0].text());
 }
 
 TEST_F(OrderCheckerTest, ReportsAWriteThatDoesNotWaitForAReadOrAWrite) {

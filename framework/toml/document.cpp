@@ -8,10 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <set>
 #include <system_error>
-#include <utility>
 
 #include "millrace/util/paths.h"
 #include "millrace/util/text.h"

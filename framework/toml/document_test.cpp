@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -55,8 +57,8 @@ TEST_F(Document, UnsetTakesAnInheritedKeyAway) {
   EXPECT_EQ(load("b.toml"), "[run]\nname = \"a\"\n\n[run.deep]\nz = 2\n");
   EXPECT_EQ(load("a.toml", {"run.deep=unset", "x=unset"}), "[run]\nname = \"a\"\nepochs = 2\n");
   write("c.toml", "extends = 'a.toml'\n[run]\nepoch = 'unset'\n");
-  EXPECT_EQ(load("c.toml"), "c.toml:3:1: 'epoch' is not inherited, so there is nothing to unset: leave it out");
-  EXPECT_EQ(load("a.toml", {"run.seed=unset"}), "--set: 'run.seed=unset' unsets a key that is not set");
+  EXPECT_MESSAGE(load("c.toml"));
+  EXPECT_MESSAGE(load("a.toml", {"run.seed=unset"}));
 }
 
 TEST_F(Document, ABaseFileIsFoundByItsNameAndAFileBesideComesFirst) {
@@ -66,8 +68,7 @@ TEST_F(Document, ABaseFileIsFoundByItsNameAndAFileBesideComesFirst) {
   write("mine", "x = 3\n");
   EXPECT_EQ(load("a.toml"), "x = 3\ny = 2\n");
   write("b.toml", "extends = 'mime'\n");
-  EXPECT_NE(load("b.toml").find("b.toml:1:11: unknown base file 'mime'; nearest is 'mine'"), std::string::npos)
-      << load("b.toml");
+  EXPECT_MESSAGE(load("b.toml"));
 }
 
 TEST_F(Document, KnowsWhereEverythingIsWritten) {
@@ -123,22 +124,22 @@ TEST_F(Document, ABaseFileIsNamedByText) {
 
 TEST_F(Document, NamesAFileOfAnotherKind) {
   write("a.yaml", "data:\n  path: x\n");
-  EXPECT_EQ(load("a.yaml"), "'a.yaml' is YAML, and a pipeline or a network is a TOML file, such as photos.toml");
+  EXPECT_MESSAGE(load("a.yaml"));
 }
 
 TEST_F(Document, SaysThatDatesMeanNothing) {
   write("a.toml", "day = 2024-01-01\n");
-  EXPECT_EQ(load("a.toml"), "a.toml:1:7: dates and times mean nothing here; write it as text, in quotes");
+  EXPECT_MESSAGE(load("a.toml"));
 }
 
 TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
   write("cifar10.toml", "");
-  EXPECT_EQ(load("cifar.toml"), "file 'cifar.toml' does not exist; nearest is 'cifar10.toml'");
+  EXPECT_MESSAGE(load("cifar.toml"));
   fs::create_directory("runs");
-  EXPECT_EQ(load("runs"), "'runs' is a folder, and a pipeline or a network is a file");
-  EXPECT_EQ(load("/dev/null"), "'/dev/null' is not a regular file: copy its contents into one");
+  EXPECT_MESSAGE(load("runs"));
+  EXPECT_MESSAGE(load("/dev/null"));
   fs::create_symlink("gone.toml", "link.toml");
-  EXPECT_EQ(load("link.toml"), "'link.toml' is a link to 'gone.toml', which does not exist");
+  EXPECT_MESSAGE(load("link.toml"));
 }
 
 TEST_F(Document, ExtendsMergesTablesDeeply) {
@@ -163,10 +164,10 @@ TEST_F(Document, ExtendsInACircleIsRefusedWithTheChain) {
 TEST_F(Document, ExtendsOfAMissingFileNamesTheLine) {
   write("a.toml", "extends = \"basse.toml\"\n");
   write("base.toml", "");
-  EXPECT_EQ(load("a.toml"), "a.toml:1:11: file 'basse.toml' does not exist; nearest is 'base.toml'");
+  EXPECT_MESSAGE(load("a.toml"));
   write("b.toml", "extends = \"classify\"\n");
   fs::create_symlink("gone", "classify");  // meant instead of the base file
-  EXPECT_EQ(load("b.toml"), "b.toml:1:11: 'classify' is a link to 'gone', which does not exist");
+  EXPECT_MESSAGE(load("b.toml"));
 }
 
 TEST_F(Document, SetTakesTomlAndBareWords) {
@@ -179,10 +180,10 @@ TEST_F(Document, SetTakesTomlAndBareWords) {
 
 TEST_F(Document, BadSetIsRefused) {
   write("a.toml", "[run]\nepochs = 1\n");
-  EXPECT_EQ(load("a.toml", {"run.epochs"}), "--set: expected key.path=value, found 'run.epochs'");
-  EXPECT_EQ(load("a.toml", {"run..epochs=1"}), "--set: expected key.path=value, found 'run..epochs=1'");
-  EXPECT_EQ(load("a.toml", {"run.epochs.x=1"}), "--set: 'run.epochs.x' cannot be set: 'run.epochs' is 1, not a table");
-  EXPECT_EQ(load("a.toml", {"run.load=[1,"}).substr(0, 49), "--set: the value of 'run.load=[1,' is not TOML: E");
+  EXPECT_MESSAGE(load("a.toml", {"run.epochs"}));
+  EXPECT_MESSAGE(load("a.toml", {"run..epochs=1"}));
+  EXPECT_MESSAGE(load("a.toml", {"run.epochs.x=1"}));
+  EXPECT_MESSAGE(load("a.toml", {"run.load=[1,"}).substr(0, 49));
 }
 
 TEST_F(Document, ReferencesMayLeadAnywhereInTheFile) {
@@ -214,7 +215,7 @@ TEST_F(Document, ReferencesThatMultiplyEndSoon) {
   }
   write("doubling.toml", doubling);
   const std::string said = load("doubling.toml");
-  EXPECT_EQ(said.substr(said.find(':')), ":18:7: references insert more than 4194304 characters into this file");
+  EXPECT_MESSAGE(said.substr(said.find(':')));
   write("chain.toml", chain);
   EXPECT_NE(load("chain.toml").find("a63 = 1\n"), std::string::npos);
   write("circles.toml", circles + "\"\n");
@@ -223,7 +224,7 @@ TEST_F(Document, ReferencesThatMultiplyEndSoon) {
 
 TEST_F(Document, UnknownReferenceIsReportedOnceWhereItIsWritten) {
   write("a.toml", "[data]\nroot = \"${haus}\"\n[train]\npath = \"${data.root}/train\"\n[x]\nhouse = 1\n");
-  EXPECT_EQ(load("a.toml"), "a.toml:2:8: '${haus}' refers to nothing");
+  EXPECT_MESSAGE(load("a.toml"));
 }
 
 TEST_F(Document, WhatIsKeptHoldsNoTextOfTheEnvironment) {

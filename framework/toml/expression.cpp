@@ -6,9 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

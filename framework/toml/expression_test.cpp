@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -82,26 +84,23 @@ TEST(Expression, EnvironmentVariables) {
   EXPECT_EQ(result("${env.MILLRACE_TEST_NUMBER}"), "12");
   EXPECT_EQ(result("${env.MILLRACE_TEST_NUMBER} * 2"), "24");
   EXPECT_EQ(result("${env.MILLRACE_TEST_TEXT}/data"), "\"/home/me/data\"");
-  EXPECT_EQ(result("${env.MILLRACE_TEST_NONE}"),
-            "'${env.MILLRACE_TEST_NONE}': the environment variable MILLRACE_TEST_NONE is not set");
+  EXPECT_MESSAGE(result("${env.MILLRACE_TEST_NONE}"));
 }
 
 TEST(Expression, WrongReferences) {
-  EXPECT_EQ(result("${widht} * 2"), "'${widht}' refers to nothing; nearest is '${width}'");
-  EXPECT_EQ(result("${data.rot}/train"), "'${data.rot}' refers to nothing; nearest is '${data.root}'");
+  EXPECT_MESSAGE(result("${widht} * 2"));
+  EXPECT_MESSAGE(result("${data.rot}/train"));
   EXPECT_EQ(result("${width"), "\"${width\" has a '${' without its '}'");
-  EXPECT_EQ(result("${list} and more"), "'${list}' is a list, which cannot be a part of the text \"${list} and more\"");
+  EXPECT_MESSAGE(result("${list} and more"));
 }
 
 TEST(Expression, WrongArithmetic) {
   EXPECT_EQ(result("${width} / ${zero}"), "\"${width} / ${zero}\": division by zero");
-  EXPECT_EQ(result("${huge} * 4"), "\"${huge} * 4\": 4611686018427387904 * 4 does not fit in 64 bits");
+  EXPECT_MESSAGE(result("${huge} * 4"));
 }
 
 TEST(Expression, AutoIsNoNumber) {
-  EXPECT_EQ(result("2e-6 * ${size}"),
-            "\"2e-6 * ${size}\": '${size}' is \"auto\", which has no value before the run and cannot be used in arithmetic: "
-            "write a number there");
+  EXPECT_MESSAGE(result("2e-6 * ${size}"));
   EXPECT_EQ(result("${size}"), "\"auto\"");
   EXPECT_EQ(result("${size} of ${width}"), "\"auto of 64\"");
 }

@@ -1,7 +1,6 @@
 #include "toml/limits.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <numeric>
 #include <vector>
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/messages.h"
 #include "toml/document.h"
 #include "toml/expression.h"
 
@@ -61,7 +62,7 @@ TEST(Nesting, OfParenthesesSignsAndReferencesIsRefused) {
   const auto document = parse_toml("last = \"${k19999}\"\n" + chain, "x.toml", errors);
   std::set<std::string> referred;
   resolve_document(document.value(), referred, errors);
-  EXPECT_NE(errors.text().find("chain of more than 200 references"), std::string::npos) << errors.text().substr(0, 200);
+  EXPECT_MESSAGE(errors.text());
 }
 
 TEST(Nesting, AValueMayNotGrowByReferencesToItself) {
@@ -69,7 +70,7 @@ TEST(Nesting, AValueMayNotGrowByReferencesToItself) {
   variables.set("a", Value(std::string(40'000, 'x')));
   Diagnostics errors;
   evaluate(Value("${a}${a}"), TableScope(variables), errors);
-  EXPECT_NE(errors.text().find("references insert more than 65536 characters here"), std::string::npos) << errors.text();
+  EXPECT_MESSAGE(errors.text());
 }
 
 }  // namespace

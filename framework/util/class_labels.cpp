@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <string_view>
 
 #include "millrace/util/text.h"
 

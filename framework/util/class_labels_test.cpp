@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -18,9 +20,7 @@ TEST(ClassLabels, AreAllNamesWhereAllAre) {
 TEST(ClassLabels, AreAllPositionsWhereNotAllAreNames) {
   const LabelMeaning meaning = meaning_of_labels({"0", "1", "02"}, {"1", "2", "3"});
   EXPECT_EQ(meaning.classes, (Numbers{0, 1, 2}));
-  EXPECT_EQ(meaning.doubt,
-            "labels are read as positions of classes, not as names: '0' is class '1', '1' is class '2', '02' is class '3'; if "
-            "that is wrong, write the names as labels");
+  EXPECT_MESSAGE(meaning.doubt);
   EXPECT_EQ(meaning_of_labels({"1", "0"}, {"cat", "dog"}).classes, (Numbers{1, 0}));
   EXPECT_EQ(meaning_of_labels({"1", "0"}, {"cat", "dog"}).doubt, "");
 }
@@ -28,17 +28,17 @@ TEST(ClassLabels, AreAllPositionsWhereNotAllAreNames) {
 TEST(ClassLabels, ThatMayBeBothAreSaid) {
   const LabelMeaning names = meaning_of_labels({"1", "2"}, {"1", "2", "3"});
   EXPECT_EQ(names.classes, (Numbers{0, 1}));
-  EXPECT_TRUE(names.doubt.starts_with("labels are read as names of classes, not as positions: '1' is class '1'")) << names.doubt;
+  EXPECT_MESSAGE(names.doubt);
   const LabelMeaning positions = meaning_of_labels({"1", "2"}, {"1", "2", "3"}, LabelsAre::positions_first);
   EXPECT_EQ(positions.classes, (Numbers{1, 2}));
-  EXPECT_TRUE(positions.doubt.starts_with("labels are read as positions of classes")) << positions.doubt;
+  EXPECT_MESSAGE(positions.doubt);
 }
 
 TEST(ClassLabels, ThatFitNeitherWayAreNamed) {
   EXPECT_EQ(meaning_of_labels({"cat", "3"}, {"cat", "dog"}).unknown, 1U);
   const LabelMeaning mixed = meaning_of_labels({"0", "dog"}, {"cat", "dog"});
   EXPECT_EQ(mixed.unknown, 0U);
-  EXPECT_EQ(mixed.advice, "; either all labels are names or all are positions, and 'dog' is a name");
+  EXPECT_MESSAGE(mixed.advice);
   EXPECT_EQ(meaning_of_labels({"0", "1"}, {"cat", "dog"}, LabelsAre::names).unknown, 0U);
 }
 

@@ -7,11 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "millrace/error.h"

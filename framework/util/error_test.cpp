@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -30,8 +32,7 @@ TEST(Error, SaysItsContextFromOutsideIn) {
 TEST(Error, WhateverIsThrownBecomesAnError) {
   EXPECT_EQ(caught([] { throw std::bad_alloc(); }).message(), "out of memory");
   const auto no_thread = std::make_error_code(std::errc::resource_unavailable_try_again);  // as thrown by std::thread
-  EXPECT_TRUE(
-      caught([&] { throw std::system_error(no_thread); }).message().starts_with("the system cannot start another thread"));
+  EXPECT_MESSAGE(caught([&] { throw std::system_error(no_thread); }).message());
   EXPECT_EQ(caught([] { throw std::runtime_error("other"); }).message(), "other");
   EXPECT_EQ(caught([] { throw 3; }).kind(), ErrorKind::run);
   EXPECT_EQ(caught([] { throw Error(ErrorKind::device, "gone"); }).kind(), ErrorKind::device);

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <string>
 #include <string_view>
 
 #include "util/control_group.h"

@@ -12,6 +12,7 @@
 
 #include "millrace/error.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 #include "testkit/small_files.h"
 
 namespace millrace {
@@ -205,12 +206,7 @@ TEST(LineFile, WarnsOnceWhenLinesCannotBeWritten) {
 }
 
 TEST(LineFile, NamesAFileThatCannotBeMade) {
-  try {
-    const LineFile file("/no/such/folder/lines.jsonl", {});
-    FAIL() << "it was made";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "'/no/such/folder/lines.jsonl' cannot be written: No such file or directory");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { const LineFile file("/no/such/folder/lines.jsonl", {}); }).what());
 }
 
 // Opening a pipe, or reading a device, may block forever.
@@ -218,12 +214,8 @@ TEST(LineFile, RefusesWhatIsNoFile) {
   const std::string pipe = testing::TempDir() + fmt::format("/millrace-lines-{}", ::getpid());
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   for (const auto& [path, append] : {std::pair(pipe, false), std::pair(pipe, true), std::pair(std::string("/dev/zero"), true)}) {
-    try {
-      const LineFile file(path, {}, append);
-      ADD_FAILURE() << path << " was opened";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.message(), "'" + path + "' cannot be written: it is a pipe, socket or device, not a file; remove it");
-    }
+    const Error error = testkit::error_of([&] { const LineFile file(path, {}, append); });
+    EXPECT_EQ(error.message(), "'" + path + "' cannot be written: it is a pipe, socket or device, not a file; remove it");
   }
   ::unlink(pipe.c_str());
 }

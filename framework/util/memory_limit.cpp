@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <fstream>
 
-#include "millrace/util/bytes.h"
-
 namespace millrace {
 
 std::size_t address_limit() {

@@ -1,7 +1,5 @@
 #include "util/shell.h"
 
-#include <algorithm>
-
 namespace millrace {
 
 std::string shell_word(std::string_view word) {

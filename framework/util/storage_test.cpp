@@ -9,6 +9,7 @@
 #include "millrace/util/cache_folder.h"
 #include "millrace/util/paths.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -28,13 +29,8 @@ TEST(Storage, ThatOnlyReadsSaysSo) {
   for (const std::function<void()>& act :
        {std::function<void()>([&] { storage.write(url); }), std::function<void()>([&] { storage.remove(url); }),
         std::function<void()>([&] { storage.is_empty(url); })}) {
-    try {
-      act();
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// is read-only");
-    }
+    const Error error = testkit::error_of(ErrorKind::usage, [&] { act(); });
+    EXPECT_STREQ(error.what(), "'https://me:***@host/a' cannot be written: the storage of https:// is read-only");
   }
 }
 
@@ -80,8 +76,7 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
   EXPECT_EQ(file_url_path("s3://bucket/a%20b"), "s3://bucket/a%20b");
   EXPECT_EQ(local_path("--out", "file:///a%20b"), "/a b");
   EXPECT_EQ(local_path("--out", "a%20b"), "a%20b");
-  EXPECT_STREQ(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what(),
-               "--out: 's3://b/x' is a URL, but files are written into a folder of this machine: name one");
+  EXPECT_MESSAGE(testkit::error_of([] { local_path("--out", "s3://b/x"); }).what());
   for (const char* wrong : {"file:///100% wool", "file:///a%2", "file:///a%00b", "file://data/train"}) {
     EXPECT_THROW(file_url_path(wrong), Error) << wrong;
   }
@@ -89,13 +84,8 @@ TEST(FileUrl, StandsForCharactersByTheirEscapes) {
 
 TEST(CacheFolder, IsNoPathThatDiffersFromProgramToProgram) {
   setenv("MILLRACE_CACHE", "cache", 1);
-  try {
-    cache_folder("tar");
-    ADD_FAILURE() << "was passed over in silence";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "MILLRACE_CACHE = 'cache': expected an absolute path, which is the same for all programs");
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { cache_folder("tar"); });
+  EXPECT_EQ(error.message(), "MILLRACE_CACHE = 'cache': expected an absolute path, which is the same for all programs");
   unsetenv("MILLRACE_CACHE");
 }
 

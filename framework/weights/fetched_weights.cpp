@@ -9,8 +9,6 @@
 #include <cctype>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <vector>
 
 #include "millrace/detail/random.h"
 #include "millrace/error.h"
@@ -68,7 +66,7 @@ class FileLock {
 class Fetch {
  public:
   Fetch(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
-        const std::function<void(std::string)>& announce)
+        const std::function<void(const std::string&)>& announce)
       : url_(request.weights), registry_(registry), doing_(doing), announce_(announce) {
     expected_ = request.sha256.empty() && is_remote(url_) ? hash_in_name(url_) : lower_case(request.sha256);
     who_ = request.sha256.empty() ? "its name requires" : "[network] sha256 requires";
@@ -143,7 +141,8 @@ class Fetch {
 
   const std::string& url_;
   const Registry& registry_;
-  const std::function<void(std::string)>&doing_, &announce_;
+  const std::function<void(std::string)>& doing_;
+  const std::function<void(const std::string&)>& announce_;
   std::string expected_;  // the sum or its beginning; empty: any
   const char* who_ = "";
 };
@@ -176,7 +175,7 @@ std::string cached_weights(const std::string& url) {
 }
 
 std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
-                          const std::function<void(std::string)>& announce) {
+                          const std::function<void(const std::string&)>& announce) {
   Fetch fetch(request, registry, doing, announce);
   return is_remote(request.weights) ? fetch.remote() : fetch.local();
 }

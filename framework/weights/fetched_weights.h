@@ -31,6 +31,6 @@ struct WeightsRequest {
 // with both sums if they still differ, and keeps nothing. Throws Error(usage) without a storage for the URL, a cache folder, or
 // SHA-256 in this build; and the storage's errors.
 std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing,
-                          const std::function<void(std::string)>& announce = {});
+                          const std::function<void(const std::string&)>& announce = {});
 
 }  // namespace millrace

@@ -10,9 +10,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <set>
-#include <string>
-#include <string_view>
 
 #include "millrace/error.h"
 #include "millrace/util/text.h"

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "weights/torch_file.h"
 #include "weights/torch_file_fixture.h"
 
@@ -32,14 +33,9 @@ class TorchStreamFile : public testing::Test {
 
   void expect_refused(const std::string& bytes, const std::string& part) const {
     const std::string path = file(bytes);
-    try {
-      read_torch_file(path);
-      ADD_FAILURE() << "was read, but should be refused for: " << part;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data);
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-      EXPECT_EQ(std::string(error.what()).find("tensor file '" + path + "'"), 0U) << error.what();
-    }
+    const Error error = testkit::error_of(ErrorKind::data, [&] { read_torch_file(path); });
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("tensor file '" + path + "'"), 0U) << error.what();
   }
   // With one storage "7" of eight float32 values, 0 to 7.
   std::string of_eight(const std::string& value) const { return stream(value, {{"7", eight_, 8}}); }

@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "network/transfer.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -96,14 +97,11 @@ TEST_F(WeightsFileTest, IsNotWrittenWithValuesThatAreNotFinite) {
   file().write(path());
   values_[1][0] = std::nanf("");
   for (const bool keeps : {false, true}) {
-    try {
+    const Error error = testkit::error_of(ErrorKind::run, [&] {
       WeightsFile weights = file();
       keeps ? weights.keep(path()) : weights.write(path());
-      ADD_FAILURE() << "was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::run);
-      EXPECT_EQ(error.message(), "'b.weight' has values that are not finite: '" + path() + "' is not written");
-    }
+    });
+    EXPECT_EQ(error.message(), "'b.weight' has values that are not finite: '" + path() + "' is not written");
   }
   EXPECT_EQ(read_tensors(path()).tensors[1].values, (std::vector<float>{3, 4})) << "the old file is still there";
 }

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "millrace/error.h"
 #include "util/scratch_folder.h"
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <type_traits>
 #include <utility>
 
 #include "millrace/error.h"

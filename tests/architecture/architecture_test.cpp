@@ -69,6 +69,19 @@ TEST(Walls, TheFrameworkNamesNoTypeOfAPlugin) { EXPECT_EQ(text(check_names(kRoot
 TEST(Walls, OneFileNamesTheHostsBackend) { EXPECT_EQ(text(check_host_backend(kRoot)), ""); }
 TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
 TEST(Walls, WarningsGoThroughTheRun) { EXPECT_EQ(text(check_streams(kRoot)), ""); }
+TEST(Messages, BelongToTests) { EXPECT_EQ(text(check_messages(kRoot)), ""); }
+
+TEST(MessagesCheck, SeesAnEntryWithoutItsTest) {
+  PlantedTree tree;
+  tree.write("plugins/stages/crop/crop_test.cpp",
+             "TEST_F(Crop, Cuts) {}\nTEST(Crop,\n     Pads) {}\nTEST_P(Crop, Of) { \"odd\"; }\n");
+  tree.write("plugins/stages/crop/messages.txt",
+             "[Crop.Cuts]\n- [Crop.Text]: a\n\n[Crop.Pads]\n- b\n\n[Crop.Gone]\n- c\n[Crop.Of/odd]\n- d\n"
+             "[Crop.Of/even]\n- e\n");
+  EXPECT_EQ(text(check_messages(tree.root())),
+            "plugins/stages/crop/messages.txt:7: this folder has no test Crop.Gone\n"
+            "plugins/stages/crop/messages.txt:11: this folder has no test Crop.Of/even\n");
+}
 
 TEST(WallsCheck, LeavesAGoodTreeAlone) {
   const PlantedTree tree;
@@ -97,13 +110,21 @@ TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
 TEST(WallsCheck, SeesAFolderThatLooksUp) {
   const std::string said = "framework/checkpoint/a.cpp:1: includes run/a.h: run stands on this folder, which does not see it\n";
   EXPECT_EQ(includes_with("framework/checkpoint/a.cpp", "#include \"run/a.h\"\n").find(said), 0U);
-  EXPECT_NE(includes_with("framework/graph/a.h", "#include \"prepare/graph_build.h\"\n").find("prepare stands on"), std::string::npos);
+  EXPECT_NE(includes_with("framework/graph/a.h", "#include \"prepare/graph_build.h\"\n").find("prepare stands on"),
+            std::string::npos);
   EXPECT_EQ(includes_with("framework/run/a.cpp", "#include \"weights/a.h\"\n").find("stands on"), std::string::npos);
 }
 
 TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
   EXPECT_EQ(includes_with("framework/include/millrace/a.h", "#include \"config/plan.h\"\n"),
             "framework/include/millrace/a.h:1: includes config/plan.h: a public header includes public headers only\n");
+}
+
+TEST(WallsCheck, SeesAPartThatIncludesAHeaderAboveIt) {
+  EXPECT_EQ(includes_with("framework/include/millrace/detail/a.h", "#include \"millrace/stage.h\"\n"),
+            "framework/include/millrace/detail/a.h:1: includes millrace/stage.h: the other headers stand on millrace/detail, which "
+            "includes only its own\n");
+  EXPECT_EQ(includes_with("framework/include/millrace/detail/a.h", "#include \"millrace/detail/a.h\"\n"), "");
 }
 
 TEST(WallsCheck, SeesAPluginThatLooksIntoAnother) {

@@ -55,6 +55,8 @@ class IncludeCheck {
       note_room(file, include);
       if (is_public && !include.name.starts_with("millrace/"))
         note(file, include, "a public header includes public headers only");
+      if (below(file, root_ / "framework/include/millrace/detail") && !include.name.starts_with("millrace/detail/"))
+        note(file, include, "the other headers stand on millrace/detail, which includes only its own");
       if (!in_framework(include.name)) note(file, include, "the framework includes its own files only");
     }
   }
@@ -75,7 +77,8 @@ class IncludeCheck {
     for (const Include& include : includes_of(file)) {
       if (is_tbb(include.name) || is_toml(include.name))
         note(file, include, "a plugin sees the framework, not what it is made of");
-      if (include.name.starts_with("millrace/detail/")) note(file, include, "it comes with the header that it is a part of");
+      if (include.name.starts_with("millrace/detail/") || include.name.starts_with("millrace/templates/"))
+        note(file, include, "it comes with the header that it is a part of");
       if (include.name.starts_with("millrace/")) continue;
       if (is_test(file) && (include.name.starts_with("testkit/") || is_of_tests(include.name))) continue;
       if (!include.quoted) {

@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::array kKnown = {
     // [data] chooses the source by the contents of its path.
+    KnownName{"framework/config/data_layout.cpp", "read_annotations"},
     KnownName{"framework/config/data_layout.cpp", "read_folder"},
     KnownName{"framework/config/data_layout.cpp", "read_list"},
     KnownName{"framework/config/data_layout.cpp", "read_pairs"},

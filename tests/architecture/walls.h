@@ -36,6 +36,9 @@ Findings check_streams(const std::filesystem::path& root);
 // The framework's library needs no device or image library; no plugin needs another plugin. `plugins`: the folder of plugins.
 Findings check_link_lines(const std::filesystem::path& framework_library, const std::filesystem::path& plugins);
 
+// Each entry of a messages.txt belongs to a test in the same folder.
+Findings check_messages(const std::filesystem::path& root);
+
 // An install tree's headers are exactly those of framework/include and plugins/*/*/include.
 Findings check_installed_headers(const std::filesystem::path& root, const std::filesystem::path& prefix);
 

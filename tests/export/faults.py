@@ -121,11 +121,48 @@ def largest_negated(values):
     return values
 
 
-def rounded(values):  # to bfloat16
+def to_bfloat16(values):
     return (values.view(np.uint32) & 0xFFFF0000).view(np.float32)
 
 
+def rounded(op, part, to, last=False):
+    """Changes integers, scale or zero of the weights (port 1) or the bias (port 2) of a layer in int8."""
+    port, part = (2, part[5:]) if part.startswith("bias.") else (1, part)
+    return lambda model: change(model, node(model, op, last).input[port] + "/" + part, to)
+
+
+def grid(last=False, scale=None, zero=None):
+    """Changes the scale of an activation, or the zero point at which it becomes integers."""
+    def plant(model):
+        n = node(model, "QuantizeLinear", last)
+        if scale:
+            return change(model, n.input[1], lambda v: v * scale)
+        kind = next(t.data_type for t in model.graph.initializer if t.name == n.input[2])
+        model.graph.initializer.append(helper.make_tensor("another_zero", kind, [], [zero]))
+        n.input[2] = "another_zero"
+    return plant
+
+
+def negated_integer(values):
+    flat = values.reshape(-1)
+    flat[np.abs(flat.astype(np.int32)).argmax()] *= -1
+    return values
+
+
 FAULTS = {
+    "int8: an activation's scale 1 % larger": grid(scale=1.01),
+    "int8: another activation's scale a tenth smaller": grid(last=True, scale=0.9),
+    "int8: an activation's zero point 1": grid(last=True, zero=1),
+    "int8: the input's zero point 1": grid(zero=1),
+    "int8: zero point of weights": rounded("Conv", "zero", lambda v: v + 1),
+    "int8: scales of weights in another order": rounded("Conv", "scale", lambda v: np.roll(v, 1)),
+    "int8: one scale for all weights": rounded("Conv", "scale", lambda v: v * 0 + v.max()),
+    "int8: scale of the last layer": rounded("Gemm", "scale", lambda v: v * 1.02),
+    "int8: one weight negated": rounded("Conv", "integers", negated_integer),
+    "int8: one weight of the last convolution negated": rounded("Conv", "integers", negated_integer, True),
+    "int8: filters mirrored": rounded("Conv", "integers", lambda v: v[..., ::-1]),
+    "int8: bias left out": rounded("Conv", "bias.integers", lambda v: v * 0, True),
+    "int8: bias in float's units": rounded("Conv", "bias.scale", lambda v: v * 0 + 1 / 128),
     "means swapped": lambda m: change(m, "preparation/shifts", lambda v: v[::-1]),
     "deviations swapped": lambda m: change(m, "preparation/factors", lambda v: v[::-1]),
     "pixels not divided by 255": lambda m: change(m, "preparation/factors", lambda v: v * 255),
@@ -137,7 +174,7 @@ FAULTS = {
     "last convolution's padding off by one": shift("Conv", "pads", 1, last=True, at=1),
     "filters mirrored": lambda m: weight("Conv")(m, lambda v: v[..., ::-1]),
     "one weight negated": lambda m: weight("Conv", last=True)(m, largest_negated),
-    "weights rounded to bfloat16": lambda m: weight("Conv")(m, rounded),
+    "weights rounded to bfloat16": lambda m: weight("Conv")(m, to_bfloat16),
     "norm's epsilon": epsilon,
     "norm's mean and variance swapped": swap_inputs("BatchNormalization", 3, 4),
     "norm's weights reversed": lambda m: weight("BatchNormalization")(m, lambda v: v[::-1]),
@@ -160,6 +197,9 @@ FAULTS = {
 # Where a file ends with rounded results, only these are sure to show in a dozen samples; the export compares the network below too.
 OF_RESULTS = ("truncated file", "result not normalised", "softmax for sigmoid", "class of the smallest score",
               "grey levels not raised by the mean", "restored colours swapped", "activation left out")
+
+# Unsigned integers have no values below 0.
+WITHOUT_EFFECT_IN_INT8 = ("activation left out", "another activation")
 
 
 def cut(data):
@@ -191,7 +231,7 @@ def main(path, names=None):
     proof = os.path.splitext(path)[0] + ".proof"
     with open(path, "rb") as file:
         data = file.read()
-    passed, planted = [], 0
+    passed, planted, is_int8 = [], 0, b"QuantizeLinear" in data
     with tempfile.TemporaryDirectory() as folder:
         code, text = refused(data, proof, folder)
         if code != 0:
@@ -204,7 +244,7 @@ def main(path, names=None):
                 return model.SerializeToString()
             cases[name] = planted_in
         for name, make in cases.items():
-            if names and name not in names:
+            if (names and name not in names) or (is_int8 and name in WITHOUT_EFFECT_IN_INT8):
                 continue
             try:
                 bad = make()

@@ -115,6 +115,22 @@ class Check:
             self.planted += planted
             self.failures.extend(f"{path}: not refused: {name}" for name in passed)
 
+    def int8(self, task):
+        """Layers are computed in integers by onnxruntime, and the proof refuses faults."""
+        path = self.export(task, "int8", "--int8", "--max-accuracy-drop", "5", "--calibrate", "40")
+        if not path:
+            return
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = path + ".optimised"
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        options.log_severity_level = 3
+        onnxruntime.InferenceSession(path, options)
+        operators = [node.op_type for node in onnx.load(path + ".optimised").graph.node]
+        layers = json.loads({each.key: each.value for each in onnx.load(path).metadata_props}["millrace.int8"])["layers"]
+        integers = sum(operators.count(name) for name in ("QLinearConv", "QGemm"))
+        self.expect(integers == len(layers) > 0, f"{integers} of {len(layers)} layers are in integers: {operators}")
+        self.plant(path)
+
     def other_sizes(self, path):
         """A restored image of another size is the one that --predict writes."""
         self.call("pipeline-run", "--predict", "larger", "--weights", "runs/image/latest", "--out", "cleaned", "--quiet", "--set",
@@ -139,6 +155,8 @@ class Check:
             self.plant(whole, faults.OF_RESULTS)
         if task == "image" and whole:
             self.other_sizes(whole)
+        if task in ("classes", "map"):
+            self.int8(task)
         if task == "classes":
             self.export(task, "embedding", "--output", "global_average_pool1")
         if task == "numbers" and whole:

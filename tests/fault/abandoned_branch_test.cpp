@@ -18,8 +18,7 @@ constexpr std::uint64_t kOlder = 4;  // the first validation is after step 3, an
 class AbandonedBranch : public RunTest {
  protected:
   void SetUp() override {
-    const Outcome whole = run("runs", kAll);
-    ASSERT_EQ(whole.code, 0) << whole.err;
+    const Outcome whole = succeeded(run("runs", kAll));
     file_ = run_in("runs") / "best.safetensors";
     const auto best = best_in(file_);
     ASSERT_TRUE(best);
@@ -43,8 +42,7 @@ class AbandonedBranch : public RunTest {
 
 TEST_F(AbandonedBranch, ItsBestWeightsAreSetAsideAndThoseOfTheUsedBranchComeBack) {
   ASSERT_EQ(run("short", {"checkpoint.every=1 step", "train.optimizer.lookahead={every=0}", "stop.max_steps=3"}).code, 0);
-  const Outcome back = go_back(kOlder, kNoStep);
-  ASSERT_EQ(back.code, 0) << back.err;
+  const Outcome back = succeeded(go_back(kOlder, kNoStep));
   EXPECT_NE(back.err.find("the best weights of an abandoned branch of the run, validate.loss = "), std::string::npos) << back.err;
   EXPECT_NE(back.err.find(fmt::format(", are in '{}' now; '{}' holds those after step 3 again", aside_.string(), file_.string())),
             std::string::npos)
@@ -60,15 +58,13 @@ TEST_F(AbandonedBranch, ItsBestWeightsAreSetAsideAndThoseOfTheUsedBranchComeBack
 
 TEST_F(AbandonedBranch, WithoutTheCheckpointOfItsBestTheNextFigureIsTheBest) {
   fs::remove_all(checkpoint_in("runs", 3));
-  const Outcome back = go_back(kOlder, kNoStep);
-  ASSERT_EQ(back.code, 0) << back.err;
+  const Outcome back = succeeded(go_back(kOlder, kNoStep));
   EXPECT_NE(back.err.find("the best checkpoint, after step 3, is missing or damaged: the next value counts as the best"),
             std::string::npos)
       << back.err;
   EXPECT_FALSE(fs::exists(file_));
   EXPECT_TRUE(read_file(aside_) == bytes_);
-  const Outcome resumed = run("runs", kAll, {"--resume"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("runs", kAll, {"--resume"}));
   ASSERT_TRUE(best_in(file_));
   EXPECT_TRUE(read_file(file_) == bytes_) << "it is the same branch, and has the same best";
 }
@@ -107,8 +103,7 @@ TEST_F(AbandonedBranch, AFullDiskThatCannotMoveThePointerEndsTheRunBeforeItBegin
       << program.err();
   EXPECT_EQ(program.out().find("\"event\":\"step\""), std::string::npos);
   EXPECT_EQ(latest(), "step-000000010\n");
-  const Outcome resumed = run("runs", kAll, {"--resume"});
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("runs", kAll, {"--resume"}));
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 10);
   EXPECT_TRUE(read_file(file_) == bytes_) << "the best weights are those of the branch that is resumed";
 }

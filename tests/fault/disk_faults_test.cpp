@@ -31,18 +31,14 @@ class DiskFaultsTest : public testing::Test {
   Outcome run(const std::string& watched, const std::vector<std::string>& faults,
               const std::vector<std::string>& options = {}) const {
     for (const char* each : {"runs", "checkpoints", "rescue", "log"}) fs::remove_all(folder_.path() / each);
-    std::vector<std::string> words = {"/usr/bin/env", fmt::format("LD_PRELOAD={}", FAULT_FILES),
-                                      fmt::format("FAULT_FILES_FOLDER={}", folder_ / watched)};
-    words.insert(words.end(), faults.begin(), faults.end());
+    std::vector<std::string> words = with(
+        {"/usr/bin/env", fmt::format("LD_PRELOAD={}", FAULT_FILES), "FAULT_FILES_FOLDER=" + (folder_ / watched)}, {}, faults);
     words.insert(words.end(), {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"});
-    for (const std::string& each :
-         {fmt::format("data.path={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
-          fmt::format("run.folder={}", folder_ / "runs"), fmt::format("checkpoint.folder={}", folder_ / "checkpoints"),
-          std::string("run.epochs=1"), std::string("checkpoint.every=1 step"), std::string("checkpoint.keep=2")}) {
-      words.insert(words.end(), {"--set", each});
-    }
-    words.insert(words.end(), options.begin(), options.end());
-    return run_command(words);
+    return run_command(
+        with(words,
+             {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "runs"),
+              "checkpoint.folder=" + (folder_ / "checkpoints"), "run.epochs=1", "checkpoint.every=1 step", "checkpoint.keep=2"},
+             options));
   }
   std::string weights_in(const std::string& folder) const {
     return read_file(find_file(folder_.path() / folder, "weights.safetensors"));
@@ -75,8 +71,7 @@ class DiskFaultsTest : public testing::Test {
 
 // MILLRACE_FAULTS=all: each call with each error. Otherwise two calls for each error, spread over all.
 TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
-  const Outcome whole = run("checkpoints", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")});
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("checkpoints", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")}));
   const std::string weights = weights_in("runs");
   ASSERT_FALSE(weights.empty());
   const std::vector<LoggedCall> calls = read_log(folder_ / "log");
@@ -105,8 +100,7 @@ TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
 }
 
 TEST_F(DiskFaultsTest, WeightsThatTheFolderDoesNotTakeAreRescued) {
-  const Outcome whole = run("runs", {});
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("runs", {}));
   const std::string weights = weights_in("runs");
   const std::vector<std::string> full = {"FAULT_FILES_NAME=weights.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"};
   const Outcome lost = run("runs", full);

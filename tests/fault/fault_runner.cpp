@@ -111,7 +111,7 @@ Words lines_that_count(const fs::path& metrics) {
     if (kind == "request" && event.at("request") == "stop") continue;
     for (const char* key : {"elapsed_seconds", "images_per_second", "seconds", "resident_bytes", "waits_for"}) event.erase(key);
     for (const char* key : {"percent", "higher_is_better", "details"}) event.erase(key);  // logged once per process
-    if (kind == "request" && event.at("request") == "save") event.erase("text");  // the file, in the run's own folder
+    if (kind == "request" && event.at("request") == "save") event.erase("text");          // the file, in the run's own folder
     kept.push_back(std::move(event));
   }
   Words texts;
@@ -179,12 +179,9 @@ RunTest::RunTest() {
 }
 
 Words RunTest::command(const std::string& runs, const Words& set, const Words& options) const {
-  Words words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--quiet"};
-  for (const std::string& each : {"data.path=" + shapes(), "run.folder=" + (folder_ / runs)}) {
-    words.insert(words.end(), {"--set", each});
-  }
-  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  words.insert(words.end(), options.begin(), options.end());
+  Words words = with(with({tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--quiet"},
+                          {"data.path=" + shapes(), "run.folder=" + (folder_ / runs)}),
+                     set, options);
   if (std::find(options.begin(), options.end(), "--devices") == options.end()) words.insert(words.end(), {"--devices", "cpu"});
   return words;
 }

@@ -79,8 +79,7 @@ TEST_F(KnownFailure, ACopiedFolderWasJudgedIncomplete) {
   fs::rename(run_in("copied"), moved);
   const LeftByRun whole = left_by(run_in("whole"));
   fs::remove_all(folder_.path() / "whole");  // the old place must not be searched
-  const Outcome resumed = run("copied", kAll, {"--resume", moved.string()});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("copied", kAll, {"--resume", moved.string()}));
   EXPECT_EQ(resumed.err, whole_.err) << "nothing is said that was not said of the whole run";
   ASSERT_EQ(events(resumed, "resume").size(), 1U);
   EXPECT_EQ(events(resumed, "resume")[0].at("step"), 4);
@@ -90,13 +89,11 @@ TEST_F(KnownFailure, ACopiedFolderWasJudgedIncomplete) {
 TEST_F(KnownFailure, ADiskThatWasNotMountedBeganARunAnewWithoutAWord) {
   const fs::path disk = folder_.path() / "disk";
   const Words set = {"checkpoint.folder=" + disk.string()};
-  const Outcome first = run("runs", set);
-  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome first = succeeded(run("runs", set));
   EXPECT_EQ(first.err.find("a new run begins"), std::string::npos) << first.err;
   fs::rename(disk, folder_.path() / "not mounted");
   fs::create_directory(disk);
-  const Outcome second = run("runs", set);
-  ASSERT_EQ(second.code, 0) << second.err;
+  const Outcome second = succeeded(run("runs", set));
   EXPECT_EQ(events(second, "start").size(), 1U);
   EXPECT_NE(second.err.find(fmt::format("has a checkpoint in checkpoint.folder = \"{}\"\n", disk.string())), std::string::npos)
       << second.err;

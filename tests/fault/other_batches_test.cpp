@@ -25,10 +25,8 @@ class LargerBatches : public RunTest {
 };
 
 TEST_F(LargerBatches, AnEpochThatIsOverAtOnceHasItsLineAndItsValidation) {
-  const Outcome whole = run("runs", kSet);
-  ASSERT_EQ(whole.code, 0) << whole.err;
-  const Outcome resumed = go_on_behind(8);
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome whole = succeeded(run("runs", kSet));
+  const Outcome resumed = succeeded(go_on_behind(8));
   EXPECT_EQ(resumed.err.find("a second time"), std::string::npos) << resumed.err;
   EXPECT_EQ(steps_of(resumed, "resume"), (std::vector<std::uint64_t>{8}));
   EXPECT_EQ(events(resumed, "resume").at(0).at("first_step"), 3);
@@ -48,8 +46,7 @@ TEST_F(LargerBatches, AnEpochThatIsOverAtOnceHasItsLineAndItsValidation) {
 
 TEST_F(LargerBatches, TheLastEpochTooThoughNoStepIsLeft) {
   ASSERT_EQ(run("runs", kSet).code, 0);
-  const Outcome resumed = go_on_behind(13);
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(go_on_behind(13));
   EXPECT_EQ(steps_of(resumed, "step"), (std::vector<std::uint64_t>{}));
   EXPECT_EQ(steps_of(resumed, "epoch"), (std::vector<std::uint64_t>{3}));
   EXPECT_EQ(steps_of(resumed, "validate"), (std::vector<std::uint64_t>{3}));
@@ -59,12 +56,11 @@ TEST_F(LargerBatches, TheLastEpochTooThoughNoStepIsLeft) {
 
 // The run that began in the middle does half an epoch.
 TEST_F(LargerBatches, ARunThatBeganWithinAnEpochCountsItsSteps) {
-  const Outcome began = run("runs", kSet, {"--from", "2:2"});
-  ASSERT_EQ(began.code, 0) << began.err;
+  const Outcome began = succeeded(run("runs", kSet, {"--from", "2:2"}));
   Words set = kSet;
   set.emplace_back("train.batch.size=48");
-  const Outcome resumed = run("runs", set, {"--resume", checkpoint_in("runs", 9), "--allow-change", "train.batch.size"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed =
+      succeeded(run("runs", set, {"--resume", checkpoint_in("runs", 9), "--allow-change", "train.batch.size"}));
   EXPECT_EQ(resumed.err.find("were reported within"), std::string::npos) << resumed.err;
   EXPECT_EQ(steps_of(resumed, "epoch").size(), 2U);
 }

@@ -240,10 +240,8 @@ void Signals::expect_that_parts_are_a_whole(std::uint64_t done, const Words& opt
   going_on.insert(going_on.end(), {"--resume", "--allow-change", "stop"});
   Interruption patience;
   patience.limit = 3600;  // for all steps of a long form at once
-  const Outcome last = run_command(command("runs", set, going_on), patience);
-  ASSERT_EQ(last.code, 0) << last.err;
-  const Outcome whole = run_command(command("whole", set, options), patience);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome last = succeeded(run_command(command("runs", set, going_on), patience));
+  const Outcome whole = succeeded(run_command(command("whole", set, options), patience));
   expect_the_same(left_by(run_in("whole")), left_by(run_in("runs")), what);
 }
 

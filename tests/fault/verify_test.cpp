@@ -53,8 +53,7 @@ TEST_F(VerifiedRun, GoesOnWhereItsDataIsTheSame) {
                                           Case{8, "100", "the last 8 steps before"}}) {
     const std::string runs = fmt::format("step{}", step);
     copy_back_to(step, "whole", runs);
-    const Outcome resumed = resume(runs, {"--verify", asked});
-    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    const Outcome resumed = succeeded(resume(runs, {"--verify", asked}));
     EXPECT_NE(resumed.err.find("verified: the data of " + said), std::string::npos) << resumed.err;
     const bool fewer = resumed.err.find("(it holds no more hashes; 100 were requested)") != std::string::npos;
     EXPECT_EQ(fewer, step == 8) << resumed.err;
@@ -65,8 +64,7 @@ TEST_F(VerifiedRun, GoesOnWhereItsDataIsTheSame) {
 TEST_F(VerifiedRun, ComparesWhatAllProcessesRead) {
   ASSERT_EQ(run("whole", kEveryStepKept, {"--devices", "cpu*2"}).code, 0);
   copy_back_to(6, "whole", "resumed");
-  const Outcome resumed = resume("resumed", {"--devices", "cpu*2", "--processes", "2", "--verify", "4"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(resume("resumed", {"--devices", "cpu*2", "--processes", "2", "--verify", "4"}));
   EXPECT_NE(resumed.err.find("verified: the data of the last 4 steps before"), std::string::npos) << resumed.err;
   const auto state = [&](const std::string& runs) {
     return nlohmann::json::parse(read_file(checkpoint_in(runs, 10) / "state.json"), nullptr, false);
@@ -125,8 +123,7 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
                                   std::string("validate.batch.bad_sample_budget=1000")}) {
     set.push_back(more);
   }
-  const Outcome whole = run("whole", set);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("whole", set));
   const Words ledger = sorted_lines(run_in("whole") / "quarantine.jsonl");
   const std::size_t bad = events(whole, "end").at(0).at("bad_samples");
   EXPECT_GT(bad, 40U);
@@ -136,8 +133,7 @@ TEST_F(VerifiedRun, BadSamplesCountOnceInAllPartsOfARun) {
     copy_back_to(step, "whole", runs);
     const auto state = nlohmann::json::parse(read_file(checkpoint_in(runs, step) / "state.json"), nullptr, false);
     EXPECT_TRUE(state.at("stages").contains("batch")) << "the budget of the epoch";
-    const Outcome resumed = run(runs, set, {"--resume", "--verify", "4"});
-    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    const Outcome resumed = succeeded(run(runs, set, {"--resume", "--verify", "4"}));
     EXPECT_EQ(events(resumed, "end").at(0).at("bad_samples"), bad) << runs;
     EXPECT_EQ(sorted_lines(run_in(runs) / "quarantine.jsonl"), ledger) << runs;
   }

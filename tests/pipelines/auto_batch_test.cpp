@@ -50,8 +50,7 @@ int chosen(const std::string& text) {
 TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
   const std::string memory = memory_for(96, "cpu");
   const std::vector<std::string> words = quickstart_with({"train.batch.size=auto", memory});
-  const Outcome check = run_command(with_words(words, {"--check", "--devices", "cpu"}));
-  ASSERT_EQ(check.code, 0) << check.err;
+  const Outcome check = succeeded(run_command(with_words(words, {"--check", "--devices", "cpu"})));
   EXPECT_EQ(chosen(check.out), 96) << memory << '\n' << check.out;
   EXPECT_NE(check.out.find("of the host's memory; run.memory allows "), std::string::npos) << check.out;
   EXPECT_NE(check.out.find("batches of 96, 4 steps per epoch"), std::string::npos) << check.out;
@@ -63,14 +62,14 @@ TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
 // The search once counted 256 MiB for the program, and --check what happened to be loaded.
 TEST(AutoBatch, AddsUpAsCheckDoes) {
   const auto check = [](const std::vector<std::string>& settings) {
-    const Outcome outcome = run_command(with_words(quickstart_with(settings), {"--check", "--devices", "cpu"}));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(with_words(quickstart_with(settings), {"--check", "--devices", "cpu"})));
     return outcome.out;
   };
   const std::string found = check({"train.batch.size=auto", memory_for(96, "cpu")});
   EXPECT_EQ(mebibytes(found, "in all"), mebibytes(check({"train.batch.size=96"}), "in all")) << found;
   std::smatch refused;
-  ASSERT_TRUE(std::regex_search(found, refused, std::regex(R"(\(with (\d+), the run needs ([0-9.]+) MiB of the host's memory)"))) << found;
+  ASSERT_TRUE(std::regex_search(found, refused, std::regex(R"(\(with (\d+), the run needs ([0-9.]+) MiB of the host's memory)")))
+      << found;
   const std::string larger = check({fmt::format("train.batch.size={}", refused[1].str())});
   EXPECT_DOUBLE_EQ(mebibytes(larger, "in all"), std::stod(refused[2])) << found << larger;
 }
@@ -80,11 +79,10 @@ TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
   const std::string memory = memory_for(96, "cpu");
   std::vector<std::string> weights, rates;
   for (const std::string size : {"auto", "96"}) {
-    const Outcome run = run_command(
+    const Outcome run = succeeded(run_command(
         with_words(quickstart_with({"train.batch.size=" + size, memory, "run.folder=" + (folder / size), "checkpoint.every=never",
                                     "train.optimizer.scale_with_batch={reference=48}", "train.optimizer.learning_rate=0.01"}),
-                   {"--json", "--devices", "cpu"}));
-    ASSERT_EQ(run.code, 0) << run.err;
+                   {"--json", "--devices", "cpu"})));
     EXPECT_EQ(chosen(run.err), size == "auto" ? 96 : 0) << run.err;
     EXPECT_NE(read_file(find_file(folder / size, "pipeline.toml")).find("size = 96"), std::string::npos);
     weights.push_back(read_file(find_file(folder / size, "weights.safetensors")));
@@ -102,8 +100,7 @@ TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
   std::vector<std::string> first = settings, second = settings;
   first.insert(first.end(), {"stop.max_steps=2", memory_for(96, "cpu")});
   second.push_back(memory_for(192, "cpu"));
-  const Outcome begun = run_command(with_words(quickstart_with(first), {"--devices", "cpu"}));
-  ASSERT_EQ(begun.code, 0) << begun.err;
+  const Outcome begun = succeeded(run_command(with_words(quickstart_with(first), {"--devices", "cpu"})));
   const int size = chosen(begun.err);
   EXPECT_GT(size, 64) << begun.err;
   EXPECT_LE(size, 96) << begun.err;
@@ -121,10 +118,9 @@ TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
 
 TEST(AutoBatch, IsTheSameForAllProcesses) {
   const TemporaryFolder folder;
-  const Outcome run = run_command(with_words(quickstart_with({"train.batch.size=auto", "train.batch.last=keep",
-                                                              "run.memory=800 MiB", "run.folder=" + (folder / "runs")}),
-                                             {"--devices", "cpu*2", "--processes", "2"}));
-  ASSERT_EQ(run.code, 0) << run.err;
+  const Outcome run = succeeded(run_command(with_words(quickstart_with({"train.batch.size=auto", "train.batch.last=keep",
+                                                                        "run.memory=800 MiB", "run.folder=" + (folder / "runs")}),
+                                                       {"--devices", "cpu*2", "--processes", "2"})));
   const int size = chosen(run.err);
   EXPECT_GE(size, 16) << run.err;
   EXPECT_LE(size, 400) << run.err;
@@ -135,9 +131,8 @@ TEST(AutoBatch, IsTheSameForAllProcesses) {
 TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
   std::vector<std::string> reports;
   for (const std::string size : {"130", "100000"}) {
-    const Outcome check = run_command(with_words(
-        quickstart_with({"validate.batch.size=" + size, "train.batch.last=keep", "train.batch.size=500"}), {"--check"}));
-    ASSERT_EQ(check.code, 0) << check.err;
+    const Outcome check = succeeded(run_command(with_words(
+        quickstart_with({"validate.batch.size=" + size, "train.batch.last=keep", "train.batch.size=500"}), {"--check"})));
     EXPECT_NE(check.out.find("batches of 130, 1 step per epoch"), std::string::npos) << check.out;
     EXPECT_NE(check.out.find("batches of 500, 1 step per epoch"), std::string::npos) << check.out;
     reports.push_back(check.out);
@@ -171,8 +166,7 @@ TEST(AutoBatch, IsFoundForDataStagesAlone) {
       << "[run]\nname = \"data\"\nfolder = \"\"\nmemory = \"640 MiB\"\n[train]\nflow = [\"read\", \"decode_image\", "
       << "\"batch\"]\n[train.read]\nstage = \"read_folder\"\npath = \"" << shapes()
       << "/train\"\n[train.decode_image]\nsize = [512, 512]\n[train.batch]\nsize = \"auto\"\n";
-  const Outcome check = run_command({tool("pipeline-run"), folder / "data.toml", "--check"});
-  ASSERT_EQ(check.code, 0) << check.err;
+  const Outcome check = succeeded(run_command({tool("pipeline-run"), folder / "data.toml", "--check"}));
   EXPECT_GE(chosen(check.out), 64) << check.out;
   EXPECT_LT(chosen(check.out), 400) << "three batches of 400 are 900 MiB\n" << check.out;
 }

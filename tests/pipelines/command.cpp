@@ -86,6 +86,27 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
   return outcome;
 }
 
+namespace {
+
+void expect_code(const Outcome& outcome, int code, const std::source_location& place) {
+  if (outcome.code == code) return;
+  ADD_FAILURE_AT(place.file_name(), static_cast<int>(place.line()))
+      << "exit code " << outcome.code << ", expected " << code << '\n'
+      << outcome.err;
+}
+
+}  // namespace
+
+Outcome succeeded(Outcome outcome, std::source_location place) {
+  expect_code(outcome, 0, place);
+  return outcome;
+}
+
+std::string refused(const Outcome& outcome, int code, std::source_location place) {
+  expect_code(outcome, code, place);
+  return outcome.err;
+}
+
 bool lacks_bf16(const Outcome& outcome) {
   return outcome.code == 2 && outcome.err.find("precision = \"bf16\" needs AVX-512") != std::string::npos;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ std::vector<std::string> with(std::vector<std::string> words, const std::vector<
 
 // Runs a program with arguments; no shell.
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
+
+// The same outcome; the test fails if its exit code is not 0.
+Outcome succeeded(Outcome outcome, std::source_location place = std::source_location::current());
+// Its standard error; the test fails if its exit code is another.
+std::string refused(const Outcome& outcome, int code = 2, std::source_location place = std::source_location::current());
 
 // Turns a forked process into this program, with its output in these files. Resets signals to their defaults, since `nohup` and
 // shells may have set some to be ignored.

@@ -46,21 +46,18 @@ std::string spoilt_shapes(const TemporaryFolder& folder, int broken) {
 
 TEST(DataTool, CountsByLabel) {
   const TemporaryFolder folder;
-  const Outcome outcome = data({"count", data_file(folder, shapes())});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(data({"count", data_file(folder, shapes())}));
   EXPECT_NE(outcome.out.find("checkerboard                             40   10.00%"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("in all                                  400"), std::string::npos) << outcome.out;
-  const Outcome part = data({"count", data_file(folder, shapes()), "--set", "train.read.only=[\"star\", \"ring\"]", "--set",
-                             "train.read.part=[0, 0.25]"});
-  ASSERT_EQ(part.code, 0) << part.err;
+  const Outcome part = succeeded(data({"count", data_file(folder, shapes()), "--set", "train.read.only=[\"star\", \"ring\"]",
+                                       "--set", "train.read.part=[0, 0.25]"}));
   EXPECT_NE(part.out.find("     0  star                                     10   50.00%"), std::string::npos) << part.out;
   EXPECT_NE(part.out.find("     1  ring                                     10   50.00%"), std::string::npos) << part.out;
 }
 
 TEST(DataTool, GivesMeanAndDeviationOfEachChannel) {
   const TemporaryFolder folder;
-  const Outcome outcome = data({"statistics", data_file(folder, shapes())});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(data({"statistics", data_file(folder, shapes())}));
   EXPECT_NE(outcome.out.find("images     400, and 0 bad"), std::string::npos) << outcome.out;
   double mean[3] = {}, deviation[3] = {};
   const std::size_t at = outcome.out.find("mean = [");
@@ -109,8 +106,8 @@ TEST(DataTool, ListsEveryBadSampleAndRepeatsOne) {
 
 TEST(DataTool, DividesADataSetIntoLists) {
   const TemporaryFolder folder;
-  const Outcome outcome = data({"split", data_file(folder, shapes()), "train=0.75", "test=0.25", "--out", folder / "lists"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      succeeded(data({"split", data_file(folder, shapes()), "train=0.75", "test=0.25", "--out", folder / "lists"}));
   std::vector<std::string> names;
   for (const auto& [list, count] : {std::pair{"train.csv", 300U}, std::pair{"test.csv", 100U}}) {
     std::ifstream file(folder / (std::string("lists/") + list));
@@ -169,8 +166,7 @@ std::string stream(const TemporaryFolder& folder, bool is_cached, const std::vec
   std::vector<std::string> command = {tool("pipeline-run"), file, "--json", "--graph", "train", "--set", "data.path=" + shapes()};
   for (const char* set : {"run.folder=", "run.epochs=1", "train.batch.size=20"}) command.insert(command.end(), {"--set", set});
   for (const std::string& setting : settings) command.insert(command.end(), {"--set", setting});
-  const Outcome outcome = run_command(command);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(command));
   return outcome.code == 0 ? events(outcome, "epoch").at(0).at("stream_hash").get<std::string>() : "";
 }
 

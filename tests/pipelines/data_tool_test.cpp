@@ -1,4 +1,6 @@
 // pipeline-data on data sets of every kind: images of any size, unreadable files, label images, numbers, unusual names.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <png_file.h>
 
@@ -50,14 +52,12 @@ void expect_every_verb_works(const TemporaryFolder& folder, const std::string& f
   EXPECT_NE(statistics.out.find("height     40 to 45\nwidth      15 to 50\n"), std::string::npos) << statistics.err;
   EXPECT_NE(statistics.out.find("format     PNG: 6\nsize       40 x 50: 1, 41 x 43: 1,"), std::string::npos) << statistics.out;
   EXPECT_NE(statistics.out.find("channels   3: 6\nbits       8: 6\nturned     1: 6"), std::string::npos) << statistics.out;
-  const Outcome check = data({"check", file});
-  EXPECT_EQ(check.code, 0) << check.err;
+  const Outcome check = succeeded(data({"check", file}));
   const Outcome show = data({"show", file, "--out", folder / "sheet.png"});
   EXPECT_NE(show.out.find("6 samples of epoch 1"), std::string::npos) << show.err;
   const Outcome pack = data({"pack", file, "--out", folder / "shards"});
   EXPECT_NE(pack.out.find("6 samples of 2 classes, 1 shard,"), std::string::npos) << pack.out << pack.err;
-  const Outcome split = data({"split", file, "a=0.5", "b=0.5", "--out", folder / "lists"});
-  EXPECT_EQ(split.code, 0) << split.err;
+  const Outcome split = succeeded(data({"split", file, "a=0.5", "b=0.5", "--out", folder / "lists"}));
 }
 
 TEST(DataTool, LooksAtImagesOfTheirOwnSizes) {
@@ -126,8 +126,7 @@ TEST(DataTool, CountsThePixelsOfLabelImages) {
                     "stage = \"read_pairs\"\nimages = \"" + folder / "images" + "\"\nlabels = \"" + folder / "labels" +
                         "\"\nclasses = [{ name = \"sky\" }, { name = \"road\", ids = [7] }, "
                         "{ name = \"sea\", ids = [3] }]\nignored = [9]\n");
-  const Outcome outcome = data({"statistics", file});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(data({"statistics", file}));
   const auto expect_line = [&](const std::string& pattern) {
     EXPECT_TRUE(std::regex_search(outcome.out, std::regex(pattern))) << pattern << "\n" << outcome.out;
   };
@@ -148,16 +147,14 @@ TEST(DataTool, DescribesColumnsOfNumbers) {
   const std::string file =
       pipeline_file(folder, "\"decode_image\"",
                     "stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\nnumbers = [\"angle\", \"speed\"]\n");
-  const Outcome outcome = data({"statistics", file});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(data({"statistics", file}));
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("angle +3 +-3 +5 +1 +3.26599\n"))) << outcome.out;
   EXPECT_TRUE(std::regex_search(outcome.out, std::regex("speed +3 +1e\\+06 +1e\\+06 +1e\\+06 +0\n"))) << outcome.out;
 }
 
 // The output of `count` for each class, without the numbers of samples.
 std::string numbering(const std::string& file) {
-  const Outcome outcome = data({"count", file});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(data({"count", file}));
   std::string result;
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) result += line.substr(0, 30) + "\n";
@@ -168,8 +165,7 @@ std::string numbering(const std::string& file) {
 void expect_same_numbers(const std::string& read) {
   const TemporaryFolder folder;
   const std::string file = pipeline_file(folder, "\"decode_image\"", read);
-  const Outcome split = data({"split", file, "one=0.5", "two=0.5", "--out", folder / "lists"});
-  ASSERT_EQ(split.code, 0) << split.err;
+  const Outcome split = succeeded(data({"split", file, "one=0.5", "two=0.5", "--out", folder / "lists"}));
   const std::size_t line = split.out.find("classes = [");
   ASSERT_NE(line, std::string::npos) << split.out;
   const std::string before = numbering(file);
@@ -344,8 +340,7 @@ TEST_F(PartsOfData, AreAllChecked) {
     EXPECT_EQ(all.code, 3);
     EXPECT_NE(all.out.find("{\"graph\":\"validate\",\"path\":\"" + folder_ / "set/val/a/junk.jpg" + "\""), std::string::npos);
     EXPECT_EQ(all.err, "1 of 11 samples are bad\n");
-    const Outcome one = on(place, {"check", "classify", "--graph", "train"});
-    EXPECT_EQ(one.code, 0);
+    const Outcome one = succeeded(on(place, {"check", "classify", "--graph", "train"}));
     EXPECT_EQ(one.err, "0 of 6 samples are bad\n");
   }
 }
@@ -399,13 +394,11 @@ TEST(DataTool, RefusesASplitThatCannotBe) {
 TEST(DataTool, AManifestFindsWhatAnotherCopyHolds) {
   const TemporaryFolder folder;
   images_of_many_sizes(folder);
-  const Outcome made = data({"hash", folder / "set", "--out", folder / "set.sha256"});
-  ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome made = succeeded(data({"hash", folder / "set", "--out", folder / "set.sha256"}));
   const Outcome known =
       run_command({"/usr/bin/env", "--chdir=" + folder / "set", "sha256sum", "--quiet", "-c", folder / "set.sha256"});
   EXPECT_EQ(known.code, 0) << known.out << known.err;
-  const Outcome same = data({"hash", folder / "set", "--compare", folder / "set.sha256"});
-  EXPECT_EQ(same.code, 0) << same.err;
+  const Outcome same = succeeded(data({"hash", folder / "set", "--compare", folder / "set.sha256"}));
   EXPECT_EQ(same.out, "");
   fs::copy(folder.path() / "set", folder.path() / "copy", fs::copy_options::recursive);
   fs::copy_file(folder / "copy/a/0.png", folder / "copy/b/1.png", fs::copy_options::overwrite_existing);
@@ -422,8 +415,7 @@ TEST(DataTool, AManifestNamesTheSamplesOfAPipeline) {
   ASSERT_EQ(of_file.code, 0) << of_file.err;
   EXPECT_EQ(of_file.out, of_folder.out);
   std::ofstream(folder / "set/list.csv") << "file_name,label\na/0.png,a\nb/1.png,b\n";
-  const Outcome of_list = data({"hash", folder / "set/list.csv"});
-  ASSERT_EQ(of_list.code, 0) << of_list.err;
+  const Outcome of_list = succeeded(data({"hash", folder / "set/list.csv"}));
   EXPECT_EQ(std::ranges::count(of_list.out, '\n'), 2) << of_list.out;
   EXPECT_NE(of_folder.out.find(of_list.out.substr(0, of_list.out.find('\n'))), std::string::npos) << of_list.out;
 }

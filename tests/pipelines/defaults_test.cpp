@@ -51,8 +51,7 @@ TEST(Validation, MeasuresTheLossThatIsTrainedWith) {
   const auto measured = [](const std::string& trained, const std::string& validated) {
     Words options = {"--epochs", "0.5", "--lr", "0.0001", "--set", "train.forward_backward.loss=" + trained};
     if (!validated.empty()) options.insert(options.end(), {"--set", "validate.forward.loss=" + validated});
-    const Outcome outcome = run_command(quick("", options));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(quick("", options)));
     return events(outcome, "validate").at(0).at("loss");
   };
   const std::string focal = R"({ type = "focal", gamma = 2, reduction = "sum" })";
@@ -67,24 +66,20 @@ std::string newest_checkpoint(const fs::path& run) { return read_file(run / "che
 TEST(RunFolder, HoldsTheNewestCheckpointWhereTheFileDoesNotSaySo) {
   const TemporaryFolder folder;
   const std::string runs = folder / "runs";
-  const Outcome whole = run_command(quick(runs, {"--epochs", "3"}));
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run_command(quick(runs, {"--epochs", "3"})));
   const fs::path first = newest_run(runs);
   EXPECT_EQ(newest_checkpoint(first), checkpoint_name(12) + "\n");
   EXPECT_FALSE(fs::exists(first / "checkpoints" / checkpoint_name(8))) << "one is kept";
   EXPECT_EQ(events(whole, "checkpoint").size(), 3U) << "one each epoch";
   EXPECT_EQ(whole.err.find("checkpoint after step"), std::string::npos) << "nobody asked for them:\n" << whole.err;
 
-  const Outcome begun = run_command(quick(runs, {"--set", "stop.max_steps=6", "--epochs", "3"}));
-  ASSERT_EQ(begun.code, 0) << begun.err;
-  const Outcome resumed = run_command(quick(runs, {"--epochs", "3", "--resume", "--allow-change", "stop"}));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome begun = succeeded(run_command(quick(runs, {"--set", "stop.max_steps=6", "--epochs", "3"})));
+  const Outcome resumed = succeeded(run_command(quick(runs, {"--epochs", "3", "--resume", "--allow-change", "stop"})));
   EXPECT_TRUE(read_file(newest_run(runs) / "weights.safetensors") == read_file(first / "weights.safetensors"))
       << "a run that is stopped loses nothing";
 
   for (const std::string& none : {std::string("checkpoint.every=never"), std::string("run.folder=")}) {
-    const Outcome without = run_command(quick(folder / "others", {"--epochs", "0.5", "--set", none}));
-    EXPECT_EQ(without.code, 0) << without.err;
+    const Outcome without = succeeded(run_command(quick(folder / "others", {"--epochs", "0.5", "--set", none})));
     EXPECT_TRUE(events(without, "checkpoint").empty()) << none;
   }
 }
@@ -132,8 +127,7 @@ TEST(Latest, LeadsToTheNewestRunThatTrains) {
 TEST(RunFolder, ALinkThatAUserMadeIsNoObstacle) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "runs/quickstart/latest");
-  const Outcome outcome = run_command(quick(folder / "runs", {"--epochs", "0.25"}));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(quick(folder / "runs", {"--epochs", "0.25"})));
   EXPECT_NE(outcome.err.find("warning: '" + (folder / "runs/quickstart/latest") + "' does not link to this run, '"),
             std::string::npos)
       << outcome.err;
@@ -158,8 +152,7 @@ TEST(ClosingEvaluation, IsOfTheBestWeightsAndChangesNoOthers) {
     const std::string runs = more.empty() ? "one" : more.back();
     Words words = {"--set", "run.best=validate.loss", "--set", last};
     words.insert(words.end(), more.begin(), more.end());
-    const Outcome outcome = run(runs, words);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run(runs, words));
     const auto passes = events(outcome, "validate");
     ASSERT_EQ(passes.size(), 3U);
     ASSERT_EQ(passes.back().at("graph"), "final");
@@ -190,8 +183,7 @@ TEST(ClosingEvaluation, LeavesFilesAboutTheBestWeights) {
     const std::string runs = fmt::format("runs-{}", more.size());
     Words all = words;
     all.insert(all.end(), more.begin(), more.end());
-    const Outcome outcome = run_command(quick(folder / runs, all));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(quick(folder / runs, all)));
     const auto passes = events(outcome, "validate");
     ASSERT_EQ(passes.size(), more.empty() ? 2U : 3U) << outcome.err;
     EXPECT_EQ(passes.back().contains("best_step"), !more.empty());
@@ -210,8 +202,7 @@ TEST(ClosingEvaluation, ComesWhereARunEndsEarlyToo) {
   const auto run = [&](const std::string& runs, const Words& more) {
     Words words = {"--epochs", "5000", "--set", "train.optimizer.learning_rate=8", "--set", last};
     words.insert(words.end(), more.begin(), more.end());
-    const Outcome outcome = run_command(quick(folder / runs, words));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(quick(folder / runs, words)));
     EXPECT_EQ(events(outcome, "validate").back().at("graph"), "final") << outcome.out;
     EXPECT_LT(events(outcome, "end").at(0).at("step"), 20000) << outcome.out;
     return outcome;
@@ -252,8 +243,7 @@ TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSampl
   EXPECT_NE(refused.err.find("before the first step, [validate] was tried: "), std::string::npos) << refused.err;
   EXPECT_TRUE(find_file(folder.path() / "refused", "figures.csv").empty());
 
-  const Outcome outcome = run("done", "100");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run("done", "100"));
   EXPECT_EQ(events(outcome, "validate").at(0).at("samples"), 117) << "13 of 130 are bad, and no others are taken for them";
   EXPECT_NE(read_file(find_file(folder.path() / "done", "figures.csv")).find("images,117\r\n"), std::string::npos);
 }
@@ -261,9 +251,8 @@ TEST(Validation, ThatWritesAnEvaluationIsTriedBeforeTheFirstStepAndSkipsBadSampl
 // 130 are two batches of 50, and 30 more.
 TEST(Validation, CountsEachImageOnceWhateverTheBatch) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command(
-      quick(folder / "runs", {"--epochs", "1", "--set", "validate.batch.size=50", "--set", "validate.batch.last=unset"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(
+      quick(folder / "runs", {"--epochs", "1", "--set", "validate.batch.size=50", "--set", "validate.batch.last=unset"})));
   EXPECT_EQ(events(outcome, "validate").at(0).at("samples"), 130);
   const std::string file = folder / "evaluate.toml", weights = find_file(folder.path() / "runs", "weights.safetensors");
   std::ofstream(file)
@@ -271,8 +260,7 @@ TEST(Validation, CountsEachImageOnceWhateverTheBatch) {
          "flow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\"]\n[evaluate.read]\n"
          "stage = \"read_folder\"\npath = \""
       << shapes() << "/test\"\n[evaluate.decode_image]\nsize = [32, 32]\n[evaluate.batch]\nsize = 50\n";
-  const Outcome measured = run_command({tool("pipeline-run"), file, "--json", "--weights", weights});
-  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome measured = succeeded(run_command({tool("pipeline-run"), file, "--json", "--weights", weights}));
   EXPECT_EQ(events(measured, "validate").at(0).at("samples"), 130) << "of a run that trains nothing";
 }
 
@@ -287,13 +275,12 @@ TEST(Validation, WritesTheSameEvaluationWithSeveralProcesses) {
   const auto evaluation = [&](const char* processes) {
     const std::string runs = folder / processes;
     // Two sinks whose names once had the same hash: each gathers its own results.
-    const Outcome outcome = run_command(
+    const Outcome outcome = succeeded(run_command(
         quick(runs, {"--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--set",
                      R"(validate.flow=["read", "decode_image", "batch", "forward", "metrics", "sink_202", "sink_261"])", "--set",
                      R"(validate.sink_202={stage="write_evaluation", folder="first"})", "--set",
                      R"(validate.sink_261={stage="write_evaluation", folder="second", mistakes=0, predictions=0})", "--set",
-                     "validate.batch.size=28"}));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+                     "validate.batch.size=28"})));
     const fs::path run = newest_run(runs);
     return std::pair(files_in(run / "first"), files_in(run / "second"));
   };
@@ -317,15 +304,10 @@ TEST(Validation, WritesTheSameScoresOfLabelsWithSeveralProcesses) {
   }
   const auto evaluation = [&](const std::string& processes) {
     const std::string runs = folder / processes;
-    Words words = {tool("pipeline-run"), "labels", "--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--quiet"};
-    for (const std::string& each :
-         {"data.path=" + (folder / "list.csv"), std::string(R"(data.columns=["round", "odd"])"), std::string("data.held_out=0.5"),
-          std::string("network.use=quickstart"), std::string("image.side=32"), std::string("run.precision=fp32"),
-          std::string("train.batch.size=21"), std::string("validate.batch.size=13"), "run.folder=" + runs}) {
-      words.insert(words.end(), {"--set", each});
-    }
-    const Outcome outcome = run_command(words);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    succeeded(run_command(with(
+        {tool("pipeline-run"), "labels", "--devices", "cpu*3", "--processes", processes, "--epochs", "1", "--quiet"},
+        {"data.path=" + (folder / "list.csv"), R"(data.columns=["round", "odd"])", "data.held_out=0.5", "network.use=quickstart",
+         "image.side=32", "run.precision=fp32", "train.batch.size=21", "validate.batch.size=13", "run.folder=" + runs})));
     return files_in(find_file(runs, "labels.csv").parent_path());
   };
   const auto alone = evaluation("1");

@@ -45,8 +45,7 @@ class Denoising : public testing::Test {
     return folder_ / "p.toml";
   }
   static nlohmann::json pass(const std::string& file, const std::string& devices, const std::string& hash = "pixels") {
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--devices", devices, "--hash", hash});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command({tool("pipeline-run"), file, "--json", "--devices", devices, "--hash", hash}));
     const auto told = events(outcome, "validate");
     return told.empty() ? nlohmann::json::object() : told.front();
   }

@@ -128,8 +128,7 @@ TEST(Ending, AFlowWithoutMetricsTrainsAndClaimsNoLoss) {
   words.push_back("--json");
   Interruption limit;
   limit.limit = kLimit;
-  const Outcome outcome = run_command(words, limit);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(words, limit));
   const auto epochs = events(outcome, "epoch");
   ASSERT_EQ(epochs.size(), 2U);
   EXPECT_FALSE(epochs.back().contains("loss")) << epochs.back();

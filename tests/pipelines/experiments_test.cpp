@@ -22,8 +22,8 @@ bool says(const Outcome& outcome, const std::string& text) { return outcome.out.
 std::ptrdiff_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST(Experiments, AnswerQuestionsBesideTheMeasurement) {
-  const Outcome outcome = profile({"--seconds", "0.3", "--what-if", "decode=2x,threads=1", "--what-if", "pack=16", "--suggest"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      succeeded(profile({"--seconds", "0.3", "--what-if", "decode=2x,threads=1", "--what-if", "pack=16", "--suggest"}));
   EXPECT_TRUE(outcome.out.starts_with("measured: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "\nsimulated: ")) << outcome.out;
   EXPECT_TRUE(says(outcome, "\ndecode=2x,threads=1: ")) << outcome.out;
@@ -59,17 +59,16 @@ TEST(Experiments, ForecastManyMachines) {
 
 TEST(Experiments, MeasureHowRanksScaleAndHowLongTheyLearn) {
   const TemporaryFolder folder;
-  const Outcome scaling = profile({"--seconds",     "0.2",
-                                   "--scaling",     "1,2",
-                                   "--over",        "ranks",
-                                   "--network",     "1Gb/s",
-                                   "--to-accuracy", "0.01",
-                                   "--set",         "run.epochs=1",
-                                   "--set",         "train.read.limit=32",
-                                   "--set",         "validate.read.limit=20",
-                                   "--csv",         folder / "scaling.csv",
-                                   "--pictures",    folder / "scaling"});
-  EXPECT_EQ(scaling.code, 0) << scaling.err;
+  const Outcome scaling = succeeded(profile({"--seconds",     "0.2",
+                                             "--scaling",     "1,2",
+                                             "--over",        "ranks",
+                                             "--network",     "1Gb/s",
+                                             "--to-accuracy", "0.01",
+                                             "--set",         "run.epochs=1",
+                                             "--set",         "train.read.limit=32",
+                                             "--set",         "validate.read.limit=20",
+                                             "--csv",         folder / "scaling.csv",
+                                             "--pictures",    folder / "scaling"}));
   const std::string table = read_file(folder / "scaling.csv");
   EXPECT_EQ(lines(table), 1 + 2 * 2) << table;
   EXPECT_NE(table.find("\nstrong,2,16,"), std::string::npos) << table;
@@ -84,8 +83,8 @@ TEST(Experiments, MeasureHowRanksScaleAndHowLongTheyLearn) {
 
 TEST(Experiments, HaveARowForEachRankAndARoofline) {
   const TemporaryFolder folder;
-  const Outcome ranks = profile({"--processes", "2", "--devices", "cpu*2", "--layers", "1", "--pictures", folder / "layers"});
-  EXPECT_EQ(ranks.code, 0) << ranks.err;
+  const Outcome ranks =
+      succeeded(profile({"--processes", "2", "--devices", "cpu*2", "--layers", "1", "--pictures", folder / "layers"}));
   EXPECT_TRUE(says(ranks, "\n2 ranks; ")) << ranks.out;
   EXPECT_TRUE(read_file(folder / "layers-roofline.png").starts_with("\x89PNG"));
   const Outcome refused = profile({"--processes", "2", "--suggest"});

@@ -81,8 +81,7 @@ double seconds_missed(const Outcome& outcome) {
 TEST_F(OnSimulatedGpus, AnEpochTakesUntilTheDeviceIsDone) {
   double missed = 1;
   for (int attempt = 0; attempt < 3 && missed > 0; ++attempt) {
-    const Outcome outcome = train_quickstart("simulated:0", {"--set", "run.epochs=4", "--set", "validate.every=end"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(train_quickstart("simulated:0", {"--set", "run.epochs=4", "--set", "validate.every=end"}));
     missed = seconds_missed(outcome);
   }
   EXPECT_LE(missed, 0) << "seconds";
@@ -99,8 +98,7 @@ TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
   const Outcome eager = train("simulated:0", {"--set", "run.graphs=false"}), graphs = train("simulated:0");
   ASSERT_EQ(eager.code, 0) << eager.err;
   EXPECT_EQ(loss(eager, "step"), loss(graphs, "step"));
-  const Outcome bf16 = train("simulated:0", {"--set", "run.precision=bf16"});
-  ASSERT_EQ(bf16.code, 0) << bf16.err;
+  const Outcome bf16 = succeeded(train("simulated:0", {"--set", "run.precision=bf16"}));
   EXPECT_NEAR(loss(bf16, "step"), loss(graphs, "step"), 0.1 * loss(graphs, "step"));
 }
 
@@ -203,19 +201,17 @@ TEST_F(ImagesOnTheDevice, AreRefusedWhereAStageRecoloursThem) {
 }
 
 TEST_F(ImagesOnTheDevice, AreInTheBound) {
-  const Outcome outcome = train("simulated:0", [] {
+  const Outcome outcome = succeeded(train("simulated:0", [] {
     std::vector<std::string> words = flow(true);
     words.insert(words.end(), {"--set", "train.cache.device=true", "--check"});
     return words;
-  }());
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }()));
   const std::string text = outcome.out + outcome.err;
   EXPECT_NE(text.find("images of [train] held on the device"), std::string::npos) << text;
 }
 
 TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
-  const Outcome outcome = train("simulated:0", {"--check"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(train("simulated:0", {"--check"}));
   const std::string text = outcome.out + outcome.err;
   EXPECT_NE(text.find("simulated:0 replica 0"), std::string::npos) << text;
   EXPECT_NE(text.find("activations, their gradients and workspaces"), std::string::npos) << text;
@@ -226,24 +222,20 @@ TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
 // Other readers of the file see a few more texts next to the tensors.
 TEST_F(OnSimulatedGpus, WeightsCarryWhatLibrariesChose) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plans." + std::to_string(getpid()));
-  const Outcome trained = train("simulated:0", {"--set", "run.folder=" + folder.string()});
-  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome trained = succeeded(train("simulated:0", {"--set", "run.folder=" + folder.string()}));
   const std::filesystem::path weights = find_file(folder, "weights.safetensors");
   std::string text = read_file(weights);
   EXPECT_NE(text.find("plans of simulated: simulated"), std::string::npos);
 
-  const Outcome again = train("simulated:0", {"--weights", weights.string()});
-  EXPECT_EQ(again.code, 0) << again.err;
+  const Outcome again = succeeded(train("simulated:0", {"--weights", weights.string()}));
   EXPECT_EQ(again.err.find("warning"), std::string::npos) << again.err;
-  const Outcome cpu = train("cpu", {"--weights", weights.string()});
-  EXPECT_EQ(cpu.code, 0) << cpu.err;
+  const Outcome cpu = succeeded(train("cpu", {"--weights", weights.string()}));
 
   const std::size_t format = text.find("millrace plans 1");
   ASSERT_NE(format, std::string::npos);
   text.replace(format, 16, "millrace plans 9");
   std::ofstream(weights, std::ios::binary) << text;
-  const Outcome other = train("simulated:0", {"--weights", weights.string()});
-  EXPECT_EQ(other.code, 0) << other.err;
+  const Outcome other = succeeded(train("simulated:0", {"--weights", weights.string()}));
   EXPECT_NE(other.err.find("warning: the engines saved with these weights cannot be read"), std::string::npos) << other.err;
   std::filesystem::remove_all(folder);
 }

@@ -43,21 +43,18 @@ class LostDeviceTest : public testing::Test {
   static fs::path plugins() { return fs::path(MILLRACE_BINARY_DIR) / "tests/simulated"; }
 
   Outcome on_lost_device(const std::string& fault, const Words& arguments) const {
-    Words words = {"/usr/bin/env", "MILLRACE_PLUGIN_PATH=" + plugins().string(), fault, tool("pipeline-run")};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    words.insert(words.end(), {"--devices", "simulated:0"});
-    return run_command(words);
+    return run_command(
+        with(with({"/usr/bin/env", "MILLRACE_PLUGIN_PATH=" + plugins().string(), fault, tool("pipeline-run")}, {}, arguments), {},
+             {"--devices", "simulated:0"}));
   }
   Outcome train(const std::string& fault, int epochs = 2) const {
     fs::remove_all(folder_.path() / "runs");
-    Words words = {pipeline("recipes/regress.toml"), "--json"};
-    for (const std::string& each :
-         {"data.path=" + (folder_ / "list.csv"), std::string(R"(data.columns=["size"])"), "run.folder=" + (folder_ / "runs"),
-          "network.use=" + (folder_ / "network.toml"), fmt::format("run.epochs={}", epochs), std::string("image.side=16"),
-          std::string("train.batch.size=4"), std::string("validate.batch.size=4"), std::string("run.precision=fp32"),
-          std::string("train.optimizer.learning_rate=0.01"), std::string("checkpoint.every=1 epoch")})
-      words.insert(words.end(), {"--set", each});
-    return on_lost_device(fault, words);
+    return on_lost_device(
+        fault, with({pipeline("recipes/regress.toml"), "--json"},
+                    {"data.path=" + (folder_ / "list.csv"), R"(data.columns=["size"])", "run.folder=" + (folder_ / "runs"),
+                     "network.use=" + (folder_ / "network.toml"), fmt::format("run.epochs={}", epochs), "image.side=16",
+                     "train.batch.size=4", "validate.batch.size=4", "run.precision=fp32", "train.optimizer.learning_rate=0.01",
+                     "checkpoint.every=1 epoch"}));
   }
   std::string written(const std::string& name) const {
     if (!fs::exists(folder_.path() / "runs")) return {};  // it was lost before the run had a folder
@@ -108,8 +105,7 @@ TEST_F(LostDeviceTest, ATrainingReportsAndWritesNothingThatWasNotComputed) {
   std::set<std::string> tables = {""};  // of numbers: none, and those after each epoch
   std::set<std::string> whole;
   for (const int epochs : {1, 2}) {
-    const Outcome outcome = train(kWhole, epochs);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(train(kWhole, epochs));
     tables.insert(written("numbers.csv"));
     whole = reported(outcome);
   }
@@ -127,16 +123,14 @@ TEST_F(LostDeviceTest, ATrainingReportsAndWritesNothingThatWasNotComputed) {
 }
 
 TEST_F(LostDeviceTest, PredictionsThatAreKeptWereComputed) {
-  const Outcome trained = train(kWhole);
-  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome trained = succeeded(train(kWhole));
   const std::string weights = find_file(folder_.path() / "runs", "weights.safetensors").string(), out = folder_ / "found";
   const auto predict = [&](const std::string& fault) {
     fs::remove_all(out);
     fs::create_directories(out);
     return on_lost_device(fault, {"--predict", shapes() + "/test", "--weights", weights, "--out", out});
   };
-  const Outcome whole = predict(kWhole);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(predict(kWhole));
   const std::string rows = read_file(find_file(out, "features.csv"));
   ASSERT_FALSE(rows.empty()) << whole.err;
   bool some_were_kept = false;

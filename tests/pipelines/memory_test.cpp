@@ -29,12 +29,10 @@ TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   if (kSanitizer) GTEST_SKIP() << "a sanitizer takes memory that nothing plans";
   const TemporaryFolder folder;
   const std::string runs = "run.folder=" + (folder / "runs");  // image sheets are drawn for it, and counted without it too
-  const Outcome check = run_command(command({"--check", "--set", runs}));
-  ASSERT_EQ(check.code, 0) << check.err;
+  const Outcome check = succeeded(run_command(command({"--check", "--set", runs})));
   const double bound = bound_in_mib(check.out);
   ASSERT_GT(bound, 0) << check.out;
-  const Outcome run = run_command(command({"--json", "--set", runs}));
-  ASSERT_EQ(run.code, 0) << run.err;
+  const Outcome run = succeeded(run_command(command({"--json", "--set", runs})));
   const double peak = static_cast<double>(run.peak_kib) / 1024;
   EXPECT_LE(peak, bound) << check.out;
   EXPECT_LE(bound, 1.5 * peak) << check.out;
@@ -65,10 +63,8 @@ TEST(Memory, StaysWithinTheBoundWhileWeightsAreSaved) {
                                                "--set", more};
     std::vector<std::string> checks = settings;
     checks.emplace_back("--check");
-    const Outcome check = run_command(command(checks));
-    ASSERT_EQ(check.code, 0) << check.err;
-    const Outcome run = run_command(command(settings));
-    ASSERT_EQ(run.code, 0) << run.err;
+    const Outcome check = succeeded(run_command(command(checks)));
+    const Outcome run = succeeded(run_command(command(settings)));
     EXPECT_LE(static_cast<double>(run.peak_kib) / 1024, bound_in_mib(check.out)) << more << '\n' << check.out;
     EXPECT_NE(check.out.find("24.0 MiB  weights               the largest tensor"), std::string::npos) << check.out;
   }
@@ -86,9 +82,8 @@ TEST(Memory, CountsWhatWaitsForAFullDisk) {
 
 TEST(Memory, WarnsOfALimitAboveWhatThereIs) {
   for (const std::string size : {"100", "auto"}) {
-    const Outcome outcome = run_command(
-        command({"--check", "--devices", "cpu", "--set", "train.batch.size=" + size, "--set", "run.memory=4096 TiB"}));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(
+        command({"--check", "--devices", "cpu", "--set", "train.batch.size=" + size, "--set", "run.memory=4096 TiB"})));
     EXPECT_NE(outcome.err.find("run.memory = \"4096 TiB\" is more than the "), std::string::npos) << outcome.err;
   }
   const Outcome outcome = run_command(command({"--check", "--set", "run.memory=1 MiB"}));
@@ -130,8 +125,7 @@ TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
                                      << "\"resize\", \"batch\"]\n[train.read_folder]\npath = \"" << shapes()
                                      << "\"\n[train.decode_image]\n"
                                      << size << "\n[train.resize]\nsize = [24, 24]\n[train.batch]\nsize = 10\n";
-    const Outcome check = run_command({tool("pipeline-run"), folder / "t.toml", "--check"});
-    EXPECT_EQ(check.code, 0) << check.err;
+    const Outcome check = succeeded(run_command({tool("pipeline-run"), folder / "t.toml", "--check"}));
     return check.out;
   };
   EXPECT_NE(report("").find("and  train.decode_image    images at the size of their files"), std::string::npos);

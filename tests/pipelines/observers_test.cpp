@@ -119,12 +119,10 @@ TEST(Observers, MetricsAreWholeUpToTheLastBoundaryAfterAKill) {
 
 TEST(Observers, OneThatTakesTheLatestCostsTheRunNothing) {
   const std::vector<std::string> set = {"run.epochs=2", "train.batch.size=10"};
-  const Outcome alone = quickstart("", set);
-  ASSERT_EQ(alone.code, 0) << alone.err;
+  const Outcome alone = succeeded(quickstart("", set));
   std::vector<std::string> with = set;
   with.emplace_back("observe.slow_page.seconds=1");
-  const Outcome beside = quickstart("", with);
-  ASSERT_EQ(beside.code, 0) << beside.err;
+  const Outcome beside = succeeded(quickstart("", with));
   EXPECT_LT(beside.awake_seconds, 1.5 * alone.awake_seconds + 10)
       << "alone " << alone.awake_seconds << " s; 80 steps would sleep for 80 s";
 }
@@ -142,8 +140,8 @@ TEST(Observers, OneThatMustHearAllIsWaitedForAtABoundaryAndNamed) {
 
 TEST(Observers, TheGateClosesForOneThatIsTooFarBehind) {
   const TemporaryFolder folder;
-  const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1200", "--validation", "10"});
-  ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome made =
+      succeeded(run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1200", "--validation", "10"}));
   std::ofstream(folder / "tiny.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
 )";
@@ -165,8 +163,7 @@ TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
   const TemporaryFolder folder;
   std::vector<std::string> set = {"run.epochs=1", "train.batch.size=10", "checkpoint.every=5 steps", "checkpoint.keep=10",
                                   "checkpoint.resume=auto"};
-  const Outcome whole = quickstart(folder / "runs", set);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(quickstart(folder / "runs", set));
   copy_back_to(5, folder.path() / "runs", folder.path() / "stopped");
   const fs::path checkpoints = newest_run(folder.path() / "stopped") / "checkpoints";
   Checkpoint checkpoint = read_checkpoint(checkpoints / checkpoint_name(5));
@@ -174,8 +171,7 @@ TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
   checkpoint.state.so_far.seconds = 86400;
   write_checkpoint(checkpoints, checkpoint);
   set.insert(set.end(), {"observe.slow.seconds=0.05", "observe.notes_pace.file=" + (folder / "pace")});
-  const Outcome resumed = quickstart(folder / "stopped", set);
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(quickstart(folder / "stopped", set));
   ASSERT_NE(resumed.err.find("resumes from step 5: "), std::string::npos) << resumed.err;
   std::ifstream lines(folder / "pace");
   double fastest = 0;
@@ -196,15 +192,13 @@ TEST(Observers, TheRateOfAnEpochThatGoesOnIsThatOfItsWholeTime) {
                                   "checkpoint.resume=auto",
                                   R"(train.flow=["read", "decode_image", "augment", "batch", "forward_backward", "allreduce",)"
                                   R"( "optimizer"])"};
-  const Outcome whole = quickstart(folder / "runs", set);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(quickstart(folder / "runs", set));
   copy_back_to(5, folder.path() / "runs", folder.path() / "stopped");
   const fs::path checkpoints = newest_run(folder.path() / "stopped") / "checkpoints";
   Checkpoint checkpoint = read_checkpoint(checkpoints / checkpoint_name(5));
   checkpoint.state.so_far.seconds = 86400;
   write_checkpoint(checkpoints, checkpoint);
-  const Outcome resumed = quickstart(folder / "stopped", set);
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(quickstart(folder / "stopped", set));
   const Lines epochs = of(metrics_in(folder / "stopped"), "epoch");
   ASSERT_EQ(epochs.size(), 2U);
   EXPECT_GT(epochs[1].at("seconds"), 86400);
@@ -212,8 +206,7 @@ TEST(Observers, TheRateOfAnEpochThatGoesOnIsThatOfItsWholeTime) {
 }
 
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
-  const Outcome outcome = quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"}));
   EXPECT_EQ(
       count(outcome.err, "warning: observer 'asker' failed, and receives no further events: the asker has lost its tongue\n"), 1U)
       << outcome.err;
@@ -221,8 +214,8 @@ TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
 
 TEST(Observers, AreLeftOutWhereTheFileSaysSo) {
   const TemporaryFolder folder;
-  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=1", "observe={console=false, metrics=false, results=true}"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      succeeded(quickstart(folder / "runs", {"run.epochs=1", "observe={console=false, metrics=false, results=true}"}));
   const fs::path run = run_in(folder / "runs");
   EXPECT_FALSE(fs::exists(run / "metrics.jsonl"));
   std::ifstream results(run / "results.csv");
@@ -239,8 +232,7 @@ TEST(Observers, AreLeftOutWhereTheFileSaysSo) {
 
 TEST(RunControl, AStopEndsTheRunInGoodOrder) {
   const TemporaryFolder folder;
-  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=1000", "observe.asker={ask=\"stop\", at=3}"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(quickstart(folder / "runs", {"run.epochs=1000", "observe.asker={ask=\"stop\", at=3}"}));
   const Lines lines = metrics_in(folder / "runs");
   EXPECT_EQ(lines.back().at("event"), "end");
   EXPECT_FALSE(lines.back().contains("signal"));
@@ -262,11 +254,9 @@ TEST(RunControl, AnEvaluationThatAStopMeetsIsFinishedAndCountsNothingTwice) {
   std::ofstream(first(first(folder / "test", 0), 4)) << "no image";
   std::vector<std::string> set = {"run.epochs=1", "validate.every=end", "validate.batch.size=1",
                                   "validate.batch.bad_samples=skip", "validate.read.path=" + (folder / "test")};
-  const Outcome whole = quickstart(folder / "whole", set);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(quickstart(folder / "whole", set));
   set.emplace_back("observe.asker={ask=\"stop\", at_bad_sample=true}");
-  const Outcome stopped = quickstart(folder / "stopped", set);
-  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  const Outcome stopped = succeeded(quickstart(folder / "stopped", set));
   const Lines lines = metrics_in(folder / "stopped"), passes = of(lines, "validate");
   const Lines expected = of(metrics_in(folder / "whole"), "validate");
   ASSERT_EQ(passes.size(), 1U);
@@ -309,8 +299,7 @@ TEST(RunControl, TheSecondsOfAnEpochThatIsStoppedAreWithoutTheEvaluationAfterIt)
 
 TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
   const TemporaryFolder folder;
-  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(quickstart(folder / "runs", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"}));
   const Lines asked = of(metrics_in(folder / "runs"), "request");
   ASSERT_EQ(asked.size(), 1U) << outcome.err;
   const std::uint64_t step = asked[0].at("step");
@@ -342,8 +331,7 @@ TEST(RunControl, ARateFactorHoldsFromTheStepThatTheEventNames) {
     const TemporaryFolder folder;
     std::vector<std::string> all = {"run.epochs=3"};
     all.insert(all.end(), set.begin(), set.end());
-    const Outcome outcome = quickstart(folder / "runs", all);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(quickstart(folder / "runs", all));
     const Lines lines = metrics_in(folder / "runs");
     for (const auto& asked : of(lines, "request")) completed = asked.at("step");
     std::vector<double> found;
@@ -376,8 +364,7 @@ TEST(WarningsInJson, AreEventsOfARunAndOfACheck) {
     for (const std::string& set : {"data.path=" + shapes(), std::string("run.folder="), std::string("run.epochs=1")})
       words.insert(words.end(), {"--set", set});
     if (check) words.emplace_back("--check");
-    const Outcome outcome = run_command(words);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(words));
     const std::string text = folder / "w.toml" + ":1:1: 'often' is in no table and nothing refers to it: it has no effect";
     const Lines warnings = events(outcome, "warning");
     EXPECT_EQ(std::ranges::count(warnings, text, [](const auto& line) { return line.at("text").template get<std::string>(); }), 1)

@@ -90,8 +90,7 @@ TEST_F(Ranks, TrainToTheSameBitsAsOneProcess) {
     const std::string name = set.empty() ? "equal" : "unequal";
     Words alone = command(name + "-one", {"--devices", "cpu*4"});
     alone.insert(alone.end(), set.begin(), set.end());
-    const Outcome one = run_command(alone);
-    ASSERT_EQ(one.code, 0) << one.err;
+    const Outcome one = succeeded(run_command(alone));
     for (const int ranks : {2, 4}) {
       const std::string runs = fmt::format("{}-{}", name, ranks);
       const auto all = started(runs, ranks, set);
@@ -147,8 +146,7 @@ std::string line_with(const std::string& text, const std::string& what) {
 }
 
 TEST_F(Ranks, ABatchPerDeviceIsAGlobalBatchOfAll) {
-  const Outcome global = run_command(command("global", {"--devices", "cpu*4", "--set", "train.batch.size=40"}));
-  ASSERT_EQ(global.code, 0) << global.err;
+  const Outcome global = succeeded(run_command(command("global", {"--devices", "cpu*4", "--set", "train.batch.size=40"})));
   const auto all = started("each", 2, {"--set", "train.batch.per_device=10"});
   expect_ended(all);
   EXPECT_TRUE(weights("each") == weights("global") && !weights("each").empty());
@@ -178,8 +176,7 @@ TEST_F(Ranks, ASlowReplicaIsNamedOnceWithTheSharesThatBalance) {
                      "--set",     "run.compare_replicas=3",
                      "--set",     "run.epochs=100",                                 // half a second of work
                      "--set",     "train.forward_backward.sync_batch_norm=false"};  // else they wait for each other inside a step
-  const Outcome outcome = run_command(command("slow", set));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(command("slow", set)));
   const std::string line = line_with(outcome.err, "replica 0 ");
   EXPECT_NE(line.find("times as long for its share of a step as the others"), std::string::npos) << outcome.err;
   EXPECT_NE(line.find("load = ["), std::string::npos) << line;
@@ -361,8 +358,7 @@ TEST_F(Faulty, RunsGoOnToTheSameBits) {
   keep_to_two_cores();
   Words alone = command("whole", {"--devices", "cpu*4"});
   alone.insert(alone.end(), end.begin(), end.end());
-  const Outcome whole = run_command(alone);
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run_command(alone));
   std::mt19937 random(seed == nullptr ? 1U : static_cast<unsigned>(std::atoi(seed)));
   const bool can_cut_off = Hosts(1).are_there();
   std::array<int, std::size(kHarms)> counts{};
@@ -473,14 +469,12 @@ TEST_F(Ranks, RunOneVersionOrNone) {
 }
 
 TEST_F(Ranks, AResumedRunNamesPluginsOfOtherVersions) {
-  const Outcome before = run_command(command("before", {"--devices", "cpu"}));
-  ASSERT_EQ(before.code, 0) << before.err;
+  const Outcome before = succeeded(run_command(command("before", {"--devices", "cpu"})));
   Words words = {"/usr/bin/env", with_other_version(folder_)};
   for (const std::string& word :
        command("before", {"--devices", "cpu", "--resume", "--epochs", "3", "--allow-change", "run.epochs"}))
     words.push_back(word);
-  const Outcome resumed = run_command(words);
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run_command(words));
   EXPECT_NE(
       resumed.err.find("was written by other versions, so bits may differ from here on: plugin read_folder: 1.1 before, now 9.9"),
       std::string::npos)
@@ -504,8 +498,7 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
     ASSERT_TRUE(each->ends(kLimit));
     EXPECT_EQ(each->code(), 0) << each->err();
   }
-  const Outcome whole = run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=10"}));
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run_command(command("whole", {"--devices", "cpu*4", "--set", "run.epochs=10"})));
   std::string last;
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "own0/small")) {
     if (entry.path().filename() > last && !entry.is_symlink()) last = entry.path().filename();
@@ -516,11 +509,9 @@ TEST_F(Ranks, ACheckpointComesToRanksThatHaveNone) {
 
 // As on machines without a shared disk: one of them has the file, not necessarily rank 0.
 TEST_F(Ranks, WeightsComeToRanksThatHaveNone) {
-  const Outcome before = run_command(command("before", {"--devices", "cpu*4", "--set", "run.epochs=1"}));
-  ASSERT_EQ(before.code, 0) << before.err;
+  const Outcome before = succeeded(run_command(command("before", {"--devices", "cpu*4", "--set", "run.epochs=1"})));
   const std::string file = find_file(folder_ / "before", "weights.safetensors"), nowhere = folder_ / "nowhere/w.safetensors";
-  const Outcome one = run_command(command("one", {"--devices", "cpu*4", "--weights", file}));
-  ASSERT_EQ(one.code, 0) << one.err;
+  const Outcome one = succeeded(run_command(command("one", {"--devices", "cpu*4", "--weights", file})));
   const std::tuple<bool, int> ways[] = {
       {false, 0}, {false, 1}, {true, 0}, {false, -1}};  // by --weights; the rank that has the file
   for (const auto& [by_option, owner] : ways) {
@@ -600,8 +591,7 @@ TEST_F(Ranks, AMistakeIsToldInTheFolderOfRunsThatTheFileNames) {
 
 // Some would hang, others train nonsense.
 TEST_F(Ranks, AreStartedTheSameWay) {
-  const Outcome one = run_command(command("one", {"--devices", "cpu*4"}));
-  ASSERT_EQ(one.code, 0) << one.err;
+  const Outcome one = succeeded(run_command(command("one", {"--devices", "cpu*4"})));
   const std::string file = find_file(folder_ / "one", "weights.safetensors");
   const std::pair<Words, std::string> wrong[] = {
       {{"--check"}, "ranks were started with different options: rank 0 with none of these, rank 1 with --check"},
@@ -612,8 +602,7 @@ TEST_F(Ranks, AreStartedTheSameWay) {
     expect_ended(all, 2, said);
   }
   // Files of one name, as on separate disks.
-  const Outcome other = run_command(command("other", {"--devices", "cpu*4", "--set", "run.seed=4"}));
-  ASSERT_EQ(other.code, 0) << other.err;
+  const Outcome other = succeeded(run_command(command("other", {"--devices", "cpu*4", "--set", "run.seed=4"})));
   const Programs all = two([&](int rank) {
     const std::string own = find_file(folder_ / (rank == 0 ? "one" : "other"), "weights.safetensors");
     return ranked("way", rank, 2, {"--weights", own});

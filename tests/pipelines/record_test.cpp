@@ -24,13 +24,10 @@ class RecordTest : public testing::Test {
   RecordTest() { std::ofstream(folder_ / "network.toml") << kNetwork; }
 
   Outcome run(const std::string& name, const Words& options = {}) const {
-    Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--name", name};
-    for (const std::string& each :
-         {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "runs")}) {
-      words.insert(words.end(), {"--set", each});
-    }
+    Words words =
+        with({tool("pipeline-run"), pipeline("quickstart.toml"), "--name", name},
+             {"data.path=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "runs")}, options);
     if (std::ranges::find(options, "--epochs") == options.end()) words.insert(words.end(), {"--epochs", "2"});
-    words.insert(words.end(), options.begin(), options.end());
     return run_command(words);
   }
   fs::path run_of(const std::string& name) const { return fs::canonical(folder_.path() / "runs" / name / "latest"); }
@@ -53,17 +50,14 @@ TEST_F(RecordTest, NamesTheWeightsThatAnOptionBeganWith) {
   ASSERT_EQ(run("first").code, 0);
   EXPECT_FALSE(holds(card_of("first"), "began from"));
   const std::string weights = (run_of("first") / "weights.safetensors").string();
-  const Outcome second = run("second", {"--weights", weights});
-  ASSERT_EQ(second.code, 0) << second.err;
+  const Outcome second = succeeded(run("second", {"--weights", weights}));
   EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << pipeline_of("second");
   EXPECT_TRUE(holds(card_of("second"), "| began from | " + in_card(weights) + " |")) << card_of("second");
 
   fs::remove_all(run_of("first"));  // a resumed run has its weights in its checkpoint
-  const Outcome resumed = run("second", {"--resume", "--epochs", "3", "--allow-change", "run.epochs"});
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("second", {"--resume", "--epochs", "3", "--allow-change", "run.epochs"}));
   EXPECT_TRUE(holds(pipeline_of("second"), "weights = \"" + weights + "\"")) << "though no option says it now";
-  const Outcome of_folder = run_command({tool("pipeline-run"), "--resume", run_of("second").string()});
-  EXPECT_EQ(of_folder.code, 0) << of_folder.err;
+  const Outcome of_folder = succeeded(run_command({tool("pipeline-run"), "--resume", run_of("second").string()}));
 }
 
 TEST_F(RecordTest, LeavesOutHowACallTalks) {
@@ -72,8 +66,8 @@ TEST_F(RecordTest, LeavesOutHowACallTalks) {
   EXPECT_TRUE(holds(shown.out, "run 'quickstart'") || holds(shown.out, "run 'silent'")) << shown.out << shown.err;
   for (const char* word : {"quiet", "standard_output"}) EXPECT_FALSE(holds(pipeline_of("silent"), word)) << word;
   for (const char* word : {"quiet", "--json", "standard_output"}) EXPECT_FALSE(holds(card_of("silent"), word)) << word;
-  const Outcome measured = run_command({tool("pipeline-run"), "--graph", "validate", "--weights", run_of("silent").string()});
-  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome measured =
+      succeeded(run_command({tool("pipeline-run"), "--graph", "validate", "--weights", run_of("silent").string()}));
   EXPECT_EQ(measured.out, "");
   EXPECT_TRUE(holds(measured.err, "validate: ")) << measured.err;
 }
@@ -87,9 +81,9 @@ TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
   EXPECT_TRUE(holds(first, "| output | 10\\: checkerboard, circle, ")) << first;
   EXPECT_TRUE(holds(first, "--predict FOLDER --weights " + run_of("long").parent_path().string())) << first;
 
-  const Outcome longer = run("long", {"--set", "run.best=validate.loss", "--epochs", "3", "--lr", "0.0002", "--resume",
-                                      folder_ / "runs/long/latest", "--allow-change", "run", "--allow-change", "train"});
-  ASSERT_EQ(longer.code, 0) << longer.err;
+  const Outcome longer =
+      succeeded(run("long", {"--set", "run.best=validate.loss", "--epochs", "3", "--lr", "0.0002", "--resume",
+                             folder_ / "runs/long/latest", "--allow-change", "run", "--allow-change", "train"}));
   const std::string second = card_of("long");
   EXPECT_TRUE(holds(second, "--resume " + run_of("long").string())) << second;
   EXPECT_TRUE(holds(second, "| key | until step 8 | since then |")) << second;
@@ -98,15 +92,13 @@ TEST_F(RecordTest, TellsOfAResumedRunWhatHeldWhen) {
   EXPECT_TRUE(holds(second, "| steps | 12: 3 epochs |")) << second;
 
   const std::string figures = second.substr(second.find("## Figures"), second.find("## Network") - second.find("## Figures"));
-  const Outcome none = run_command({tool("pipeline-run"), "--resume", run_of("long").string()});
-  ASSERT_EQ(none.code, 0) << none.err;
+  const Outcome none = succeeded(run_command({tool("pipeline-run"), "--resume", run_of("long").string()}));
   EXPECT_TRUE(holds(card_of("long"), figures)) << "no step was left, and what was measured is so still" << card_of("long");
 }
 
 TEST_F(RecordTest, CountsTheStepsOfARunThatBeginsLater) {
   ASSERT_EQ(run("first").code, 0);
-  const Outcome later = run("later", {"--from", "2:1", "--weights", folder_.path() / "runs/first/latest"});
-  ASSERT_EQ(later.code, 0) << later.err;
+  const Outcome later = succeeded(run("later", {"--from", "2:1", "--weights", folder_.path() / "runs/first/latest"}));
   const std::string weights = (run_of("first") / "weights.safetensors").string();  // the link leads to later runs
   EXPECT_TRUE(holds(card_of("later"), "| began from | " + in_card(weights) + " |")) << card_of("later");
   EXPECT_TRUE(holds(card_of("later"), "| steps | 4, from step 5 to 8: 1 epoch |")) << card_of("later");
@@ -122,8 +114,7 @@ class RunFolderTest : public RecordTest {
     std::ofstream(folder_ / "work/mine.toml") << "extends = \"classify\"\n[run]\nepochs = 2\n[data]\npath = \"list.csv\"\n"
                                                  "[image]\nside = 32\nshort = 32\n[train.batch]\nsize = 40\n"
                                                  "[network]\nuse = \"../network.toml\"\n";
-    const Outcome outcome = in("work", {"mine.toml", "--devices", "cpu"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(in("work", {"mine.toml", "--devices", "cpu"}));
     run_ = fs::canonical(folder_.path() / "work/runs/mine/latest");
     weights_ = read_file(run_ / "weights.safetensors");
   }
@@ -152,16 +143,13 @@ class RunFolderTest : public RecordTest {
     std::ranges::sort(checkpoints);
     ASSERT_EQ(checkpoints.size(), 2U);
     fs::remove(run / "weights.safetensors");
-    const Outcome resumed = in(folder, {"--resume", checkpoints[0], "--devices", "cpu"});
-    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    const Outcome resumed = succeeded(in(folder, {"--resume", checkpoints[0], "--devices", "cpu"}));
     EXPECT_TRUE(read_file(run / "weights.safetensors") == weights_) << resumed.err;
     for (const std::string& warning : warnings) EXPECT_TRUE(holds(resumed.err, warning)) << warning << '\n' << resumed.err;
     EXPECT_EQ(holds(resumed.err, "has been edited"), !warnings.empty()) << resumed.err;
-    const Outcome measured = in(folder, {"--graph", "validate", "--weights", run.string(), "--devices", "cpu"});
-    EXPECT_EQ(measured.code, 0) << measured.err;
+    const Outcome measured = succeeded(in(folder, {"--graph", "validate", "--weights", run.string(), "--devices", "cpu"}));
     EXPECT_EQ(holds(measured.err, "has been edited"), !warnings.empty()) << measured.err;
-    const Outcome checked = in(folder, {(run / "pipeline.toml").string(), "--check"});
-    EXPECT_EQ(checked.code, 0) << checked.err;
+    const Outcome checked = succeeded(in(folder, {(run / "pipeline.toml").string(), "--check"}));
   }
 
   fs::path run_;

@@ -19,8 +19,7 @@ Outcome resnet50(const std::string& root, const std::vector<std::string>& more) 
 
 TEST(ResNet50, TrainsAndSeesEveryTestImageAndWarmsUpToTheRateOfALargeBatch) {
   // Twice the batch that the rate is intended for: from 0.1 to 0.2 within five epochs of three steps.
-  const Outcome outcome = resnet50(shapes(), {"--json", "--set", "recipe.batch=4"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(resnet50(shapes(), {"--json", "--set", "recipe.batch=4"}));
   const auto steps = events(outcome, "step");
   ASSERT_EQ(steps.size(), 3U);
   for (std::size_t s = 0; s < steps.size(); ++s) {
@@ -32,8 +31,7 @@ TEST(ResNet50, TrainsAndSeesEveryTestImageAndWarmsUpToTheRateOfALargeBatch) {
 }
 
 TEST(ResNet50, LearnsAtTheRecipesRateWithTheRecipesBatch) {
-  const Outcome outcome = resnet50(shapes(), {"--json", "--graph", "train", "--set", "recipe.batch=8"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(resnet50(shapes(), {"--json", "--graph", "train", "--set", "recipe.batch=8"}));
   for (const auto& step : events(outcome, "step")) EXPECT_DOUBLE_EQ(step.at("learning_rate").get<double>(), 0.1);
 }
 
@@ -41,12 +39,11 @@ TEST(ResNet50, ReadsShardsAsWell) {
   const TemporaryFolder folder;
   const std::string file = pipeline("resnet50.toml");
   for (const std::string part : {"train", "test"}) {
-    const Outcome packed = run_command({tool("pipeline-data"), "pack", file, "--graph", part == "train" ? "train" : "validate",
-                                        "--set", "data.path=" + shapes(), "--out", folder / part});
-    ASSERT_EQ(packed.code, 0) << packed.err;
+    const Outcome packed =
+        succeeded(run_command({tool("pipeline-data"), "pack", file, "--graph", part == "train" ? "train" : "validate", "--set",
+                               "data.path=" + shapes(), "--out", folder / part}));
   }
-  const Outcome outcome = resnet50(folder.path().string(), {"--check"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(resnet50(folder.path().string(), {"--check"}));
   EXPECT_NE(outcome.out.find("read (read_tar)"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("24 samples of 32 x 32 x 3, batches of 8, 3 steps per epoch"), std::string::npos) << outcome.out;
 }

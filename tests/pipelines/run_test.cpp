@@ -24,8 +24,7 @@ std::string stream_hash(const Outcome& outcome) { return events(outcome, "epoch"
 
 TEST(Run, WritesItsFolderAndTheEventsOfTheContract) {
   const TemporaryFolder folder;
-  const Outcome outcome = quickstart({}, folder / "runs");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(quickstart({}, folder / "runs"));
   EXPECT_EQ(events(outcome, "start").size(), 1U);
   EXPECT_EQ(events(outcome, "step").size(), 4U);
   EXPECT_EQ(events(outcome, "epoch").size(), 1U);
@@ -63,8 +62,7 @@ layers = [ { op = "global_average_pool" }, { name = "bn", op = "batch_norm" }, {
   EXPECT_EQ(refused.code, 2) << refused.err;
   EXPECT_NE(refused.err.find("net.toml:2:44: layer 'bn': batch normalisation over one value per channel"), std::string::npos)
       << refused.err;
-  const Outcome validated = with("validate.batch.size=1");
-  EXPECT_EQ(validated.code, 0) << validated.err;
+  const Outcome validated = succeeded(with("validate.batch.size=1"));
 }
 
 TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
@@ -97,15 +95,13 @@ TEST(Run, TakesNoWeightsThatAreNotThere) {
 }
 
 TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
-  const Outcome one = quickstart({"--set", "run.threads=1"});
-  ASSERT_EQ(one.code, 0) << one.err;
+  const Outcome one = succeeded(quickstart({"--set", "run.threads=1"}));
   const std::vector<std::vector<std::string>> others = {{"--set", "run.threads=2"},
                                                         {"--set", "run.threads=8", "--set", "run.io_threads=4"},
                                                         {"--set", "run.chunk=7"},
                                                         {"--devices", "cpu*2"}};
   for (const auto& other : others) {
-    const Outcome outcome = quickstart(other);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(quickstart(other));
     EXPECT_EQ(stream_hash(outcome), stream_hash(one)) << other.back();
   }
   const Outcome seed = quickstart({"--set", "run.seed=2"});
@@ -146,10 +142,9 @@ layers = [
 ]
 )";
   const auto step = [&](const std::string& devices, const std::string& name) {
-    const Outcome outcome = quickstart({"--set", "network.use=" + (folder / "plain.toml"), "--set", "train.batch.size=400",
-                                        "--set", "run.precision=fp32", "--devices", devices},
-                                       folder / name);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(quickstart({"--set", "network.use=" + (folder / "plain.toml"), "--set",
+                                                  "train.batch.size=400", "--set", "run.precision=fp32", "--devices", devices},
+                                                 folder / name));
     EXPECT_EQ(events(outcome, "step").size(), 1U);
     return read_safetensors(weights_of(folder / name)).tensors;
   };
@@ -180,16 +175,14 @@ TEST(Run, LetsAReplicaHaveNoShare) {
 
 TEST(Run, BeginsAtAnyStepWithWhatWouldHaveComeThere) {
   const Outcome whole = quickstart({"--set", "run.epochs=3"});
-  const Outcome third = quickstart({"--set", "run.epochs=3", "--from", "3"});
-  ASSERT_EQ(third.code, 0) << third.err;
+  const Outcome third = succeeded(quickstart({"--set", "run.epochs=3", "--from", "3"}));
   ASSERT_EQ(events(whole, "epoch").size(), 3U);
   ASSERT_EQ(events(third, "epoch").size(), 1U);
   EXPECT_EQ(events(third, "epoch")[0].at("stream_hash"), events(whole, "epoch")[2].at("stream_hash"));
   EXPECT_EQ(events(third, "step").front().at("step"), 9);
   EXPECT_EQ(events(third, "step").front().at("learning_rate"), events(whole, "step")[8].at("learning_rate"));
   EXPECT_EQ(events(third, "validate").back().at("step"), 12);
-  const Outcome middle = quickstart({"--set", "run.epochs=3", "--from", "2:3"});
-  ASSERT_EQ(middle.code, 0) << middle.err;
+  const Outcome middle = succeeded(quickstart({"--set", "run.epochs=3", "--from", "2:3"}));
   EXPECT_EQ(events(middle, "step").size(), 6U);
   EXPECT_EQ(events(middle, "epoch").back().at("stream_hash"), events(whole, "epoch")[2].at("stream_hash"));
   const Outcome late = quickstart({"--from", "1:5"}), later = quickstart({"--from", "2"});
@@ -202,10 +195,8 @@ TEST(Run, BeginsAtAnyStepWithWhatWouldHaveComeThere) {
 
 TEST(Run, WeightsMeasureTheSameAgain) {
   const TemporaryFolder folder;
-  const Outcome trained = quickstart({}, folder / "runs");
-  ASSERT_EQ(trained.code, 0) << trained.err;
-  const Outcome measured = quickstart({"--graph", "validate", "--weights", weights_of(folder / "runs")});
-  ASSERT_EQ(measured.code, 0) << measured.err;
+  const Outcome trained = succeeded(quickstart({}, folder / "runs"));
+  const Outcome measured = succeeded(quickstart({"--graph", "validate", "--weights", weights_of(folder / "runs")}));
   const auto before = events(trained, "validate").back();
   const auto after = events(measured, "validate").back();
   EXPECT_EQ(before.at("accuracy"), after.at("accuracy"));

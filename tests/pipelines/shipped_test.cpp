@@ -50,8 +50,7 @@ TEST_F(ShippedPipelines, AreInOrderGraphByGraph) {
       SCOPED_TRACE(fmt::format("{} {}", name, graph));
       std::vector<std::string> options = {"--check"};
       if (!graph.empty()) options.insert(options.end(), {"--graph", graph});
-      const Outcome check = run(name, {}, options);
-      EXPECT_EQ(check.code, 0) << check.err;
+      const Outcome check = succeeded(run(name, {}, options));
       EXPECT_EQ(check.err, "");
       EXPECT_NE(check.out.find(graph.empty() ? "[train]" : "[" + graph + "]"), std::string::npos) << check.out;
       EXPECT_TRUE(!graph.empty() || check.out.find("[validate]") != std::string::npos) << check.out;
@@ -68,8 +67,7 @@ TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
                                       {"super_resolution", {}}};
   for (const auto& [name, set] : small) {
     SCOPED_TRACE(name);
-    const Outcome outcome = run(name, set, {"--json", "--quiet"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run(name, set, {"--json", "--quiet"}));
     EXPECT_EQ(events(outcome, "step").size(), 2U);
     const auto passes = events(outcome, "validate");
     ASSERT_EQ(passes.size(), 1U);
@@ -80,8 +78,7 @@ TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
     EXPECT_FALSE(find_file(folder_.path() / "runs" / name, "best.safetensors").empty());
     std::vector<std::string> measured = set;
     measured.push_back("run.folder=" + (folder_ / "measured"));
-    const Outcome evaluated = run(name, measured, {"--graph", "evaluate", "--weights", weights});
-    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    const Outcome evaluated = succeeded(run(name, measured, {"--graph", "evaluate", "--weights", weights}));
     EXPECT_FALSE(find_file(folder_.path() / "measured" / name, "figures.csv").empty()) << evaluated.err;
   }
 }

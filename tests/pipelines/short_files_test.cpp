@@ -543,7 +543,9 @@ TEST_F(ShortFiles, SayWhatTheyNeed) {
       {"regress", {}, "[data] needs 'columns': those of the list that are learned"},
       {segment(shapes()), {}, "holds no images with masks in a known layout"},
       {"classify", {"data.path=x", "network.weights=imagenet"}, "give a .safetensors, .pth or .pt file, or the URL of one"},
-      {"classify", {"data.path=x", "data.holds=cats"}, "'holds' must be \"classes\", \"masks\", \"images\" or \"numbers\""},
+      {"classify",
+       {"data.path=x", "data.holds=cats"},
+       "'holds' must be one of \"classes\", \"masks\", \"images\", \"numbers\", \"labels\""},
       {"classify", {"data.path=x", "data.train=y"}, "'train' and 'path' both say where the images for training are"},
       {"classify", {"data.path=x", "data.held_out=2"}, "'held_out' must be a share above 0 and below 1, found 2"}};
   for (const auto& [file, set, message] : mistakes) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <sstream>
 
 #include "command.h"
@@ -10,25 +11,20 @@ namespace millrace::test::standard_error_test {
 namespace {
 
 // The command in a shell, followed by redirections.
-std::vector<std::string> with(const std::string& redirections, const std::vector<std::string>& words) {
-  std::vector<std::string> all = {"/bin/sh", "-c", "exec \"$@\" " + redirections, "sh"};
-  all.insert(all.end(), words.begin(), words.end());
-  return all;
+std::vector<std::string> redirected(const std::string& redirections, const std::vector<std::string>& words) {
+  return with({"/bin/sh", "-c", "exec \"$@\" " + redirections, "sh"}, {}, words);
 }
 
 std::vector<std::string> small_run(const TemporaryFolder& folder, const std::string& epochs) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
-  for (const std::string& each : {"data.path=" + shapes(), "run.folder=" + folder.path().string(), "run.epochs=" + epochs,
-                                  std::string("train.batch.size=40"), std::string("train.read.limit=120")}) {
-    words.insert(words.end(), {"--set", each});
-  }
-  return words;
+  return with({tool("pipeline-run"), pipeline("quickstart.toml")},
+              {"data.path=" + shapes(), "run.folder=" + folder.path().string(), "run.epochs=" + epochs, "train.batch.size=40",
+               "train.read.limit=120"});
 }
 
 TEST(StandardError, MayBeFullOrClosed) {
   for (const char* redirections : {"2>/dev/full", "2>&-", "<&- >&- 2>&-"}) {
     const TemporaryFolder folder;
-    EXPECT_EQ(run_command(with(redirections, small_run(folder, "2"))).code, 0) << redirections;
+    EXPECT_EQ(run_command(redirected(redirections, small_run(folder, "2"))).code, 0) << redirections;
     EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty()) << redirections;
     std::istringstream lines(read_file(find_file(folder.path(), "metrics.jsonl")));
     int count = 0;
@@ -40,8 +36,8 @@ TEST(StandardError, MayBeFullOrClosed) {
 }
 
 TEST(StandardError, AMistakeHasItsCodeWithoutIt) {
-  EXPECT_EQ(run_command(with("2>/dev/full", {tool("pipeline-run"), "/nowhere.toml"})).code, 2);
-  EXPECT_EQ(run_command(with("2>&-", {tool("pipeline-data"), "nothing"})).code, 2);
+  EXPECT_EQ(run_command(redirected("2>/dev/full", {tool("pipeline-run"), "/nowhere.toml"})).code, 2);
+  EXPECT_EQ(run_command(redirected("2>&-", {tool("pipeline-data"), "nothing"})).code, 2);
 }
 
 TEST(StandardError, ASignalIsTakenWithoutIt) {
@@ -49,7 +45,7 @@ TEST(StandardError, ASignalIsTakenWithoutIt) {
   Interruption term;
   term.signal = SIGTERM;
   term.once = [&] { return read_file(find_file(folder.path(), "metrics.jsonl")).find("\"step\"") != std::string::npos; };
-  EXPECT_EQ(run_command(with("2>/dev/full", small_run(folder, "1000")), term).code, 143);
+  EXPECT_EQ(run_command(redirected("2>/dev/full", small_run(folder, "1000")), term).code, 143);
   EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty());
 }
 
@@ -60,14 +56,14 @@ TEST(StandardOutput, MayBeFullAndThenTheProgramFails) {
   check.emplace_back("--check");
   const std::vector<std::string> dot = {tool("pipeline-inspect"), pipeline("quickstart.toml"), "--dot"};
   for (const auto& words : {check, dot}) {
-    const Outcome outcome = run_command(with(">/dev/full", words));
+    const Outcome outcome = run_command(redirected(">/dev/full", words));
     EXPECT_EQ(outcome.code, 1) << words.back() << outcome.err;
     EXPECT_NE(outcome.err.find("standard output cannot be written: No space left on device"), std::string::npos) << outcome.err;
-    EXPECT_EQ(run_command(with("| head -c 1 >/dev/null", words)).code, 0) << words.back();
+    EXPECT_EQ(run_command(redirected("| head -c 1 >/dev/null", words)).code, 0) << words.back();
   }
   std::vector<std::string> json = small_run(folder, "1");
   json.emplace_back("--json");
-  const Outcome outcome = run_command(with(">/dev/full", json));
+  const Outcome outcome = run_command(redirected(">/dev/full", json));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("warning: cannot write to standard output: No space left on device"), std::string::npos)
       << outcome.err;

@@ -43,8 +43,7 @@ layers = [ { op = "global_average_pool" }, { name = "fc", op = "linear", out = "
     std::vector<std::string> set = kStandsStill;
     set.push_back("network.use=" + (folder / "plain.toml"));
     const std::string runs = folder / ("runs" + processes);
-    const Outcome outcome = run(runs, set, {"--devices", "cpu*2", "--processes", processes});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run(runs, set, {"--devices", "cpu*2", "--processes", processes}));
     const std::string why = "validate.loss has not improved for 2 passes; best ";
     EXPECT_NE(outcome.err.find(" steps (" + why), std::string::npos) << outcome.err;
     const auto asked = events(outcome, "request");
@@ -65,8 +64,7 @@ layers = [ { op = "global_average_pool" }, { name = "fc", op = "linear", out = "
 
 TEST(Stop, MaxStepsEndsARunWithItsValidationAndWithTheScheduleOfTheWholeRun) {
   const Outcome whole = run("", {"run.epochs=3"});
-  const Outcome short_run = run("", {"run.epochs=3", "stop.max_steps=6"});
-  ASSERT_EQ(short_run.code, 0) << short_run.err;
+  const Outcome short_run = succeeded(run("", {"run.epochs=3", "stop.max_steps=6"}));
   EXPECT_NE(short_run.err.find("stopped after 6 steps (stop.max_steps)\n"), std::string::npos) << short_run.err;
   const auto steps = events(short_run, "step"), all = events(whole, "step");
   ASSERT_EQ(steps.size(), 6U);
@@ -79,8 +77,7 @@ TEST(Stop, MaxStepsEndsARunWithItsValidationAndWithTheScheduleOfTheWholeRun) {
 }
 
 TEST(Stop, MaxTimeEndsARun) {
-  const Outcome outcome = run("", {"run.epochs=100000", "validate.every=end", "stop.max_time=2 seconds"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run("", {"run.epochs=100000", "validate.every=end", "stop.max_time=2 seconds"}));
   EXPECT_NE(outcome.err.find(" steps (max_time is reached, "), std::string::npos) << outcome.err;
   EXPECT_LT(events(outcome, "end").at(0).at("step"), 400000);
 }
@@ -118,8 +115,8 @@ TEST(Best, HasTheWeightsThatWereValidated) {
   const TemporaryFolder folder;
   for (const std::string ema : {"0", "0.5"}) {
     const std::string runs = folder / ("runs" + ema);
-    const Outcome outcome = run(runs, {"run.epochs=3", "run.best=validate.loss", "train.optimizer.ema={decay=" + ema + "}"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome =
+        succeeded(run(runs, {"run.epochs=3", "run.best=validate.loss", "train.optimizer.ema={decay=" + ema + "}"}));
     const auto passes = events(outcome, "validate"), kept = events(outcome, "request");
     ASSERT_EQ(passes.size(), 3U);
     double best = 1e9;
@@ -159,8 +156,7 @@ TEST(Best, IsWhatTheLastPassOfARunThatStopsFinds) {
     std::vector<std::string> set = kStandsStill;
     set.insert(set.end(), {"stop.figure=train.loss", "stop.patience=1", "validate.every=end", "run.best=validate.loss",
                            "checkpoint.every=" + every});
-    const Outcome outcome = run(runs, set);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run(runs, set));
     const auto pass = events(outcome, "validate");
     ASSERT_EQ(pass.size(), 1U);
     EXPECT_LT(pass[0].at("step"), 200) << "it stops";
@@ -205,8 +201,7 @@ TEST(TriedBefore, NamesBadSamplesOnce) {
   fs::copy(shapes(), folder / "data", fs::copy_options::recursive);
   const fs::path first = *fs::directory_iterator(*fs::directory_iterator(folder / "data/test"));
   std::ofstream(first, std::ios::trunc) << "no image";
-  const Outcome outcome = run(folder / "runs", {"run.epochs=1", "data.path=" + (folder / "data")});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run(folder / "runs", {"run.epochs=1", "data.path=" + (folder / "data")}));
   const std::string ledger = read_file(find_file(folder / "runs", "quarantine.jsonl"));
   EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 1) << ledger;
 }
@@ -216,8 +211,7 @@ TEST(Rehearsal, IsNotTheFirstPassOfACache) {
   const TemporaryFolder folder;
   const auto set = std::vector<std::string>{"run.epochs=1", "validate.batch.size=10", "validate.cache.file=" + (folder / "cache"),
                                             R"(validate.flow=["read", "decode_image", "cache", "batch", "forward", "metrics"])"};
-  const Outcome first = run(folder / "first", set);
-  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome first = succeeded(run(folder / "first", set));
   EXPECT_GT(fs::file_size(folder / "cache"), 130U * 32 * 32 * 3) << "not all images are in the cache";
   const Outcome second = run(folder / "second", set);
   EXPECT_EQ(events(first, "validate").at(0).at("loss"), events(second, "validate").at(0).at("loss"));
@@ -269,8 +263,7 @@ TEST(Stop, AValidationOfNothingIsNeverTheBest) {
   std::vector<std::string> set = {"data.path=" + (folder / "data"), "run.epochs=2", "run.best=validate.loss",
                                   "stop.figure=validate.loss"};
   set.insert(set.end(), skips.begin(), skips.end());
-  const Outcome outcome = run(folder / "runs", set);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run(folder / "runs", set));
   EXPECT_TRUE(find_file(folder / "runs", "best.safetensors").empty());
   EXPECT_NE(outcome.err.find("warning: [validate]: nothing was measured after step"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("validate: no images  nothing was measured"), std::string::npos) << outcome.err;

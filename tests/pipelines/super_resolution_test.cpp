@@ -113,8 +113,7 @@ constexpr const char* kTwice = "target = \"image\"\ntarget_scale = 2\n";
 TEST_F(SuperResolution, LearnsTheSameOnEveryBackend) {
   const fs::path simulated = fs::path(MILLRACE_BINARY_DIR) / "tests/simulated";
   const std::string pipeline = file(kTwice);
-  const Outcome cpu = train(pipeline, "cpu");
-  ASSERT_EQ(cpu.code, 0) << cpu.err;
+  const Outcome cpu = succeeded(train(pipeline, "cpu"));
   const auto steps = events(cpu, "step");
   ASSERT_EQ(steps.size(), 60U);
   EXPECT_LT(loss(steps.back()), 0.5 * loss(steps.front()));
@@ -149,8 +148,7 @@ class OwnTarget : public SuperResolution {
 };
 
 TEST_F(OwnTarget, MadeSmallerAnImageLearnsToBecomeItself) {
-  const Outcome outcome = train(folder_ / "own.toml", "cpu");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(train(folder_ / "own.toml", "cpu"));
   const auto steps = events(outcome, "step");
   ASSERT_EQ(steps.size(), 60U);
   EXPECT_LT(loss(steps.back()), 0.5 * loss(steps.front()));

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "command.h"
+#include "testkit/messages.h"
 
 namespace millrace::test {
 namespace {
@@ -151,7 +152,6 @@ using Change = std::function<void(const fs::path& root)>;
 struct Trap {
   const char* name;
   int code;
-  std::string said;
   Changes changes = {};  // to the file
   Change data = {};      // to correct data
   const char* file = kClassify;
@@ -167,72 +167,58 @@ const std::vector<Trap>& traps() {
   const std::pair<std::string, std::string> both = {"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"};
   static const std::vector<Trap> all = [&] {
     std::vector<Trap> made;
-    const auto trap = [&](const char* name, int code, const char* said, const Changes& changes = {}, const Change& data = {},
+    const auto trap = [&](const char* name, int code, const Changes& changes = {}, const Change& data = {},
                           const char* file = kClassify) {
-      made.push_back({name, code, said, changes, data, file});
+      made.push_back({name, code, changes, data, file});
     };
-    trap("OutputsThatNoClassHas", 0, "there are 3 classes, but the network has outputs for 1000",
-         {{"classes = 3", "classes = 1000"}});
-    trap("TooFewOutputs", 2, "the data have 3 classes, the network 2 outputs: remove network.classes, or set it to 3",
-         {{"classes = 3", "classes = 2"}});
-    trap("AFolderOneLevelTooHigh", 3,
-         "its classes are 'train', 'val', which are parts of a data set: is `path` one level too high",
-         {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}});
-    trap("PartsWithoutClasses", 3, "its classes are 'train', 'val', which are parts of a data set",
-         {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
+    trap("OutputsThatNoClassHas", 0, {{"classes = 3", "classes = 1000"}});
+    trap("TooFewOutputs", 2, {{"classes = 3", "classes = 2"}});
+    trap("AFolderOneLevelTooHigh", 3, {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}});
+    trap("PartsWithoutClasses", 3, {{"ROOT/train", "ROOT"}, {"ROOT/val", "ROOT"}, {"classes = 3", "classes = 2"}},
          [](const fs::path& root) { flatten(root / "train"), flatten(root / "val"); });
-    trap("ValidationOnTrainingImages", 0, "all 24 samples are in [train] too; figures of [validate] will be better",
-         {{"ROOT/val", "ROOT/train"}});
-    trap("PartsThatOverlap", 0, "samples are in [train] too", {both, {"shuffle", "part = [0, 0.75]\nshuffle"}});
-    trap("ACopyOfTrainingImages", 0, "files that were compared are in [train] too, such as '", {}, [](const fs::path& root) {
+    trap("ValidationOnTrainingImages", 0, {{"ROOT/val", "ROOT/train"}});
+    trap("PartsThatOverlap", 0, {both, {"shuffle", "part = [0, 0.75]\nshuffle"}});
+    trap("ACopyOfTrainingImages", 0, {}, [](const fs::path& root) {
       fs::remove_all(root / "val");
       fs::copy(root / "train", root / "val", fs::copy_options::recursive);
     });
-    trap("TwoListsOfTheSameFiles", 0, "all 3 files that were compared are in [train] too, such as '",
-         {list, {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
+    trap("TwoListsOfTheSameFiles", 0, {list, {"read_folder\"\npath  = \"ROOT/val", "read_list\"\npath  = \"ROOT/val.csv"}},
          [](const fs::path& root) { list_images(root / "train.csv", 0, 3), list_images(root / "val.csv", 3, 3); });
-    trap("AFewTrainingImagesAmongOthers", 0, "1 of ", {},
+    trap("AFewTrainingImagesAmongOthers", 0, {},
          [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "val/cedar/x.png"); });
     trap("ImagesOfWhichTheNetworkSeesAQuarter", 0,
-         "images of 64 x 64 arrive, but the network takes 32 x 32 from their middle, 25 % of them",
          {size_of_validation("size = [64, 64]\nfit = \"exact\""),
           {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [64, 64]\nfit = \"exact\""}});
-    trap("AnotherSizeInValidation", 0, "size is 64 here and 32 in [train.decode_image]",
-         {size_of_validation("size = [64, 64]\nfit = \"exact\"")});
+    trap("AnotherSizeInValidation", 0, {size_of_validation("size = [64, 64]\nfit = \"exact\"")});
     trap(
-        "AnotherShortSideInValidation", 0, "short_side is 64 here and 32 in [train.decode_image]",
+        "AnotherShortSideInValidation", 0,
         {size_of_validation("size = [32, 32]\nshort_side = 64\ncrop = \"centre\""),
          {"[train.decode_image]\nsize = [32, 32]", "[train.decode_image]\nsize = [32, 32]\nshort_side = 32\ncrop = \"centre\""}});
-    trap("PartsSwapped", 0, "[train] takes 6 samples and [validate] 18 of one listing: should their parts be swapped?",
-         {{"ROOT/val\"", "ROOT/train\"\npart = [0, 0.75]"}, {"shuffle", "part = [0.75, 1]\nshuffle"}});
-    trap("ARandomValidation", 0, "it changes images at random, as in training",
+    trap("PartsSwapped", 0, {{"ROOT/val\"", "ROOT/train\"\npart = [0, 0.75]"}, {"shuffle", "part = [0.75, 1]\nshuffle"}});
+    trap("ARandomValidation", 0,
          {{"\"decode_image\", \"batch\", \"forward\"", "\"decode_image\", \"augment\", \"batch\", \"forward\""},
           {"\"decode_image\", \"batch\"", "\"decode_image\", \"augment\", \"batch\""},
           {"[train.batch]", "[train.augment]\nflip_x = 0.5\n[validate.augment]\nflip_x = 0.5\n[train.batch]"}});
-    trap("OneClass", 3, "all 8 samples are of class 'ash': a network learns to distinguish classes", {},
-         [](const fs::path& root) {
-           for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
-         });
-    trap("ATestSetAmongTheClasses", 0, "class 'test' is named as a part of a data set", {}, [](const fs::path& root) {
+    trap("OneClass", 3, {}, [](const fs::path& root) {
+      for (const char* name : {"train/birch", "train/cedar", "val/birch", "val/cedar"}) fs::remove_all(root / name);
+    });
+    trap("ATestSetAmongTheClasses", 0, {}, [](const fs::path& root) {
       for (const char* part : {"train", "val"}) fs::rename(root / part / "cedar", root / part / "test");
     });
-    trap("AClassOfOneImage", 0, "class 'birch' has only one image", {}, [](const fs::path& root) {
+    trap("AClassOfOneImage", 0, {}, [](const fs::path& root) {
       for (int i = 1; i < 8; ++i) fs::remove(root / fmt::format("train/birch/train-{}.png", i));
     });
-    trap("AClassThatLimitLeavesOut", 0, "but none of them is chosen",
-         {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}});
-    trap("AClassThatTrainingHasNot", 0, "has 4 classes and [train] 3: no 'yew' there, so nothing is learned about it",
-         {{"classes = 3", "classes = 4"}}, [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
-    trap("OneImageInTwoClasses", 0, "a pair of files of two classes holds the same image, such as '", {},
+    trap("AClassThatLimitLeavesOut", 0, {{"shuffle", "limit = 2\nshuffle"}, {"size = 6", "size = 2"}});
+    trap("AClassThatTrainingHasNot", 0, {{"classes = 3", "classes = 4"}},
+         [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
+    trap("OneImageInTwoClasses", 0, {},
          [](const fs::path& root) { fs::copy(root / "train/ash/train-3.png", root / "train/cedar/x.png"); });
-    trap("ARareClass", 0, "class 'cedar' has 2 samples and 'birch' 50: the accuracy hardly measures the rare one. balance = true",
-         {{"size = 6", "size = 2"}}, [](const fs::path& root) {
-           for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
-           for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
-         });
-    trap("BalancedClassesThatNothingShuffles", 0,
-         "samples come class by class, so a batch has images of one or two: shuffle = \"every-epoch\" mixes them",
-         {list, {"shuffle = \"every-epoch\"", "balance = true"}}, [](const fs::path& root) {
+    trap("ARareClass", 0, {{"size = 6", "size = 2"}}, [](const fs::path& root) {
+      for (int i = 8; i < 50; ++i) draw_image(root / fmt::format("train/birch/{}.png", i), 4, i);
+      for (int i = 2; i < 8; ++i) fs::remove(root / fmt::format("train/cedar/train-{}.png", i));
+    });
+    trap("BalancedClassesThatNothingShuffles", 0, {list, {"shuffle = \"every-epoch\"", "balance = true"}},
+         [](const fs::path& root) {
            std::ofstream rows(root / "train.csv");  // with alternating classes
            rows << "file_name,label\n";
            for (int i = 0; i < 8; ++i) {
@@ -240,82 +226,58 @@ const std::vector<Trap>& traps() {
                rows << fmt::format("train/{0}/train-{1}.png,{0}\n", name, i);
            }
          });
-    trap("AFolderOfImagesAndMasks", 3,
-         "its classes are 'images' and 'masks', which are folders of images and of their label images",
-         {{"classes = 3", "classes = 2"}}, [](const fs::path& root) {
-           for (const std::string part : {"train", "val"}) {
-             fs::rename(root / part / "ash", root / part / "images");
-             fs::rename(root / part / "birch", root / part / "masks");
-             fs::remove_all(root / part / "cedar");
-           }
-         });
-    trap("AClassOfTheValidationWithoutAnOutput", 3, "class 'yew' (folder '", {},
-         [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
-    trap("ASmallMiddle", 0, "so the network sees at most 1 % of each",
-         {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")});
-    trap("AMiddleOfLargeImages", 0, "the network sees 25 % of the first image, and less than half of each that was checked",
-         {size_of_validation("size = [32, 32]\ncrop = \"centre\"")}, [](const fs::path& root) {
-           for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
-           fs::remove_all(root / "val/birch");
-           fs::remove_all(root / "val/cedar");
-         });
-    trap("ProbabilitiesBeforeALossThatMakesThem", 0,
-         "is a softmax, and loss 'cross_entropy' applies a softmax to the output itself",
-         {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+    trap("AFolderOfImagesAndMasks", 3, {{"classes = 3", "classes = 2"}}, [](const fs::path& root) {
+      for (const std::string part : {"train", "val"}) {
+        fs::rename(root / part / "ash", root / part / "images");
+        fs::rename(root / part / "birch", root / part / "masks");
+        fs::remove_all(root / part / "cedar");
+      }
+    });
+    trap("AClassOfTheValidationWithoutAnOutput", 3, {}, [](const fs::path& root) { draw_image(root / "val/yew/1.png", 1, 99); });
+    trap("ASmallMiddle", 0, {size_of_validation("size = [32, 32]\nshort_side = 320\ncrop = \"centre\"")});
+    trap("AMiddleOfLargeImages", 0, {size_of_validation("size = [32, 32]\ncrop = \"centre\"")}, [](const fs::path& root) {
+      for (int i = 0; i < 3; ++i) draw_large_image(root / fmt::format("val/ash/val-{}.png", i), 64);
+      fs::remove_all(root / "val/birch");
+      fs::remove_all(root / "val/cedar");
+    });
+    trap("ProbabilitiesBeforeALossThatMakesThem", 0, {{"\"quickstart\"", "\"ROOT/network.toml\""}},
          [](const fs::path& root) { write_network_that_ends_with("softmax", root / "network.toml"); });
-    trap("OtherProbabilitiesBeforeALossThatMakesThem", 0,
-         "is a sigmoid, and loss 'cross_entropy' applies a softmax to the output itself",
-         {{"\"quickstart\"", "\"ROOT/network.toml\""}},
+    trap("OtherProbabilitiesBeforeALossThatMakesThem", 0, {{"\"quickstart\"", "\"ROOT/network.toml\""}},
          [](const fs::path& root) { write_network_that_ends_with("sigmoid", root / "network.toml"); });
-    trap("OneImage", 0, "16 files were checked, and all hold the same image", {}, [](const fs::path& root) {
+    trap("OneImage", 0, {}, [](const fs::path& root) {
       const fs::path first = root / "train/ash/train-0.png";
       for (const auto& file : fs::recursive_directory_iterator(root / "train")) {
         if (file.is_regular_file() && file.path() != first) fs::copy(first, file, fs::copy_options::overwrite_existing);
       }
     });
-    trap("SamplesClassByClass", 0, "shuffle = \"every-epoch\" mixes them", {{"shuffle = \"every-epoch\"\n", ""}});
-    trap("ARateOfAnotherOptimizer", 0, "a learning rate of 0.5 is orders of magnitude too large for 'adam'",
-         {{"learning_rate = 0.05", "type = \"adam\"\nlearning_rate = 0.5"}});
-    trap("ARateThatIsTooLarge", 0, "a learning rate of 50 is orders of magnitude too large for 'sgd'",
-         {{"learning_rate = 0.05", "learning_rate = 50"}});
-    trap("ARateThatMovesNothing", 0, "too small for 'sgd'", {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
-    trap("ARateOfZero", 0, "the learning rate is 0 in all steps", {{"learning_rate = 0.05", "learning_rate = 0"}});
-    trap("ADecayOfAllWeights", 0, "learning rate x weight_decay = 0.25: each step removes that share of every weight",
-         {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});
-    trap("NoStep", 0, "run.epochs = 0 trains nothing", {{"epochs  = 1", "epochs  = 0"}});
-    trap("LabelsThatBeginWithOne", 0, "do its labels begin with 1?", {list, {"classes = 3", "classes = 4"}, untested},
+    trap("SamplesClassByClass", 0, {{"shuffle = \"every-epoch\"\n", ""}});
+    trap("ARateOfAnotherOptimizer", 0, {{"learning_rate = 0.05", "type = \"adam\"\nlearning_rate = 0.5"}});
+    trap("ARateThatIsTooLarge", 0, {{"learning_rate = 0.05", "learning_rate = 50"}});
+    trap("ARateThatMovesNothing", 0, {{"learning_rate = 0.05", "learning_rate = 1e-12"}});
+    trap("ARateOfZero", 0, {{"learning_rate = 0.05", "learning_rate = 0"}});
+    trap("ADecayOfAllWeights", 0, {{"learning_rate = 0.05", "learning_rate = 0.05\nweight_decay = 5"}});
+    trap("NoStep", 0, {{"epochs  = 1", "epochs  = 0"}});
+    trap("LabelsThatBeginWithOne", 0, {list, {"classes = 3", "classes = 4"}, untested},
          [](const fs::path& root) { list_images(root / "train.csv", 0, 7, 1); });
-    trap("MoreMissingFilesOfAListThanAnEpochMayHave", 3,
-         "12 of the 36 files cannot be read, more than the 10 bad samples that an epoch may have; the first: ", {list, untested},
+    trap("MoreMissingFilesOfAListThanAnEpochMayHave", 3, {list, untested},
          [](const fs::path& root) { list_images(root / "train.csv", 0, 11); });
-    trap("AMissingFileWhereNoneMayBe", 3, "3 of the 27 files cannot be read, more than the 0 bad samples",
-         {list, untested, {"size = 6", "size = 6\nbad_samples = \"fail\""}},
+    trap("AMissingFileWhereNoneMayBe", 3, {list, untested, {"size = 6", "size = 6\nbad_samples = \"fail\""}},
          [](const fs::path& root) { list_images(root / "train.csv", 0, 8); });
-    trap("ImagesWithoutLabels", 0, "the first image has no label, but loss 'cross_entropy' takes one of each",
-         {{"shuffle", "labels = \"none\"\nshuffle"}});
+    trap("ImagesWithoutLabels", 0, {{"shuffle", "labels = \"none\"\nshuffle"}});
     trap("ImagesThatAreTooSmallForTheStridesOfANetwork", 0,
-         "images of 8 x 8 are too small for network 'resnet18': from layer 'layer3.0.conv1' on its maps are 1 x 1",
          {{"\"quickstart\"", "\"resnet18\"\nheight = 8\nwidth = 8"}, {"size = [32, 32]", "size = [8, 8]"}, untested});
-    trap("AColourThatIsNone", 2, "t.toml:19:61: [train.read]: classes[1].colour: 'object' has a colour, and 'ground' has none",
-         {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}}, {}, kSegment);
+    trap("AColourThatIsNone", 2, {{"{ name = \"object\" }", "{ name = \"object\", colour = \"red\" }"}}, {}, kSegment);
     trap(
-        "MasksOfValuesThatNoClassHas", 3,
-        "no pixel of 8 label images is of a class, so nothing would be trained: they hold the values 90 (50 %), 255 (50 %)", {},
-        [](const fs::path& root) { draw_masks(root, 90, 255); }, kSegment);
+        "MasksOfValuesThatNoClassHas", 3, {}, [](const fs::path& root) { draw_masks(root, 90, 255); }, kSegment);
     trap(
-        "MasksThatAreIgnored", 3, "254 (50 %), 255 (50 %), which `ignored` names", {{"shuffle", "ignored = [254, 255]\nshuffle"}},
+        "MasksThatAreIgnored", 3, {{"shuffle", "ignored = [254, 255]\nshuffle"}},
         [](const fs::path& root) { draw_masks(root, 254, 255); }, kSegment);
     trap(
-        "MasksThatBeginWithOne", 0, "no class has the value 2 (50 %)", {}, [](const fs::path& root) { draw_masks(root, 1, 2); },
-        kSegment);
-    trap("MasksThatAreImages", 3,
-         "no pixel of 8 label images is of a class, so nothing would be trained: they hold the values 20 (",
-         {{"ROOT/masks", "ROOT/images"}}, {}, kSegment);
+        "MasksThatBeginWithOne", 0, {}, [](const fs::path& root) { draw_masks(root, 1, 2); }, kSegment);
+    trap("MasksThatAreImages", 3, {{"ROOT/masks", "ROOT/images"}}, {}, kSegment);
     trap(
-        "MasksOfOneClass", 0, "class 'object' has no pixel in them", {}, [](const fs::path& root) { draw_masks(root, 0, 0); },
-        kSegment);
-    trap("OutputsThatNoClassOfPixelsHas", 0, "there are 2 classes, but the network has outputs for 21",
-         {{"classes = 2", "classes = 21"}}, {}, kSegment);
+        "MasksOfOneClass", 0, {}, [](const fs::path& root) { draw_masks(root, 0, 0); }, kSegment);
+    trap("OutputsThatNoClassOfPixelsHas", 0, {{"classes = 2", "classes = 21"}}, {}, kSegment);
     return made;
   }();
   return all;
@@ -365,7 +327,7 @@ TEST_P(Traps, AreSeenBeforeAnythingIsTrained) {
   write(trap);
   const Outcome outcome = run({"--check"});
   EXPECT_EQ(outcome.code, trap.code) << outcome.err;
-  EXPECT_EQ(count_of(outcome.err, trap.said), 1U) << trap.said << "\nis not once in\n" << outcome.err;
+  EXPECT_MESSAGE(outcome.err);
 }
 
 INSTANTIATE_TEST_SUITE_P(FirstHour, Traps, ::testing::ValuesIn(traps()), name_of);
@@ -378,12 +340,13 @@ TEST_P(RightFiles, AreToldNothing) {
 }
 
 // The last one leaves parts that share nothing, by one path.
-INSTANTIATE_TEST_SUITE_P(
-    FirstHour, RightFiles,
-    ::testing::Values(
-        Trap{"Classes", 0, ""}, Trap{"Masks", 0, "", {}, {}, kSegment},
-        Trap{"Parts", 0, "", {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"}, {"shuffle", "part = [0, 0.5]\nshuffle"}}}),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(FirstHour, RightFiles,
+                         ::testing::Values(Trap{"Classes", 0}, Trap{"Masks", 0, {}, {}, kSegment},
+                                           Trap{"Parts",
+                                                0,
+                                                {{"ROOT/val\"", "ROOT/train\"\npart = [0.5, 1]"},
+                                                 {"shuffle", "part = [0, 0.5]\nshuffle"}}}),
+                         name_of);
 
 class UnusableValidation : public Traps {};
 
@@ -398,7 +361,6 @@ TEST_P(UnusableValidation, EndsTheRunBeforeItsFirstStep) {
 INSTANTIATE_TEST_SUITE_P(FirstHour, UnusableValidation,
                          ::testing::Values(Trap{"CutFiles",
                                                 3,
-                                                "",
                                                 {},
                                                 [](const fs::path& root) {
                                                   for (const auto& file : fs::recursive_directory_iterator(root / "val")) {
@@ -411,15 +373,14 @@ class LossThatStays : public Traps {};
 
 TEST_P(LossThatStays, IsToldOnceWithWhatToTry) {
   write(GetParam());
-  const Outcome outcome = run({"--set", "run.epochs=4"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run({"--set", "run.epochs=4"}));
   EXPECT_EQ(count_of(outcome.err, "warning: [train]: the loss has not fallen: it is "), 1U) << outcome.err;
   EXPECT_EQ(count_of(outcome.err, "--overfit 4 tests whether"), 1U) << outcome.err;
 }
 
 INSTANTIATE_TEST_SUITE_P(FirstHour, LossThatStays,
                          ::testing::Values(Trap{
-                             "Rate", 0, "", {{"size = 6", "size = 24"}, {"learning_rate = 0.05", "learning_rate = 1e-7"}}}),
+                             "Rate", 0, {{"size = 6", "size = 24"}, {"learning_rate = 0.05", "learning_rate = 1e-7"}}}),
                          name_of);
 
 }  // namespace

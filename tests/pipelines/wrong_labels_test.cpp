@@ -79,9 +79,8 @@ class WrongLabels : public testing::Test {
 
 TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBehindACacheOfFilesToo) {
   draw_masks(255);
-  const Outcome checked = run(
-      {"--check", "--set", R"(train.flow=["read", "cache_encoded", "decode_image", "batch", "forward_backward", "optimizer"])"});
-  EXPECT_EQ(checked.code, 0) << checked.err;
+  const Outcome checked = succeeded(run(
+      {"--check", "--set", R"(train.flow=["read", "cache_encoded", "decode_image", "batch", "forward_backward", "optimizer"])"}));
   EXPECT_TRUE(contains(checked.err, "4 label images were checked: no class has the value 255 (50 %)")) << checked.err;
 }
 
@@ -99,8 +98,7 @@ TEST_F(WrongLabels, AValueOfTwoColoursIsNamed) {
   write_palette("labels/2.png", 128, 9);
   EXPECT_EQ(run({"--check"}).err, "") << "no pixel is 2";
   write_palette("labels/2.png", 200, 0);
-  const Outcome checked = run({"--check"});
-  EXPECT_EQ(checked.code, 0);
+  const Outcome checked = succeeded(run({"--check"}));
   EXPECT_TRUE(
       contains(checked.err, fmt::format("4 label images were checked: value 1 is #800000 in '{0}1.png' and #c80000 in '{0}2.png'",
                                         folder_ / "labels/")))
@@ -139,8 +137,7 @@ TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
        {std::pair("Cat", "cat"), std::pair("cafe\u0301", "caf\u00e9"), std::pair("red cat", "red\u00a0cat")}) {
     std::filesystem::remove_all(folder_ / "data");
     draw_classes(first, second);
-    const Outcome checked = run({"--check"});
-    EXPECT_EQ(checked.code, 0) << checked.err;
+    const Outcome checked = succeeded(run({"--check"}));
     EXPECT_EQ(checked.err,
               fmt::format("warning: {}:12:1: [train.read]: the classes '{}' and '{}' differ only in upper and lower case, "
                           "accents or blanks, and are two classes: put their images together if they are one\n",
@@ -151,14 +148,12 @@ TEST_F(WrongLabels, ClassesThatAreWrittenInTwoWaysAreNamedOnce) {
 // A name in Latin-1, from an old archive.
 TEST_F(WrongLabels, AClassNameThatIsNoUtf8IsStoredAndFoundAgain) {
   draw_classes("a", "ni\xf1o");
-  const Outcome trained = run({});
-  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome trained = succeeded(run({}));
   const std::string weights = find_file(folder_ / "runs", "weights.safetensors").string();
   EXPECT_TRUE(contains(read_file(weights), "ni\\\\\\\\xf1o"));
   for (const auto& options : {std::vector<std::string>{"--resume", "--set", "run.epochs=2", "--allow-change", "run.epochs"},
                               std::vector<std::string>{"--graph", "validate", "--weights", weights}}) {
-    const Outcome again = run(options);
-    EXPECT_EQ(again.code, 0) << again.err;
+    const Outcome again = succeeded(run(options));
   }
   const std::string out = folder_ / "predictions";
   const Outcome predicted =

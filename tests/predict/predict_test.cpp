@@ -12,46 +12,18 @@
 #include <thread>
 
 #include "millrace/predict.hpp"
+#include "model_fixture.h"
 #include "pipelines/command.h"
 #include "pipelines/pairs_fixture.h"
 
 namespace millrace::test::embedding_test {
 namespace {
 
-namespace fs = std::filesystem;
-using predict::Model;
-
-// An epoch of quickstart.toml.
-struct Trained {
-  Trained() {
-    const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu",
-                                         "--set", "data.path=" + shapes(), "--set", "run.folder=" + folder.path().string(),
-                                         "--set", "run.epochs=1", "--set", "run.precision=fp32"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
-    weights = find_file(folder.path(), "weights.safetensors").string();
-    run = fs::path(weights).parent_path().string();
-    for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
-      if (entry.is_regular_file()) images.push_back(entry.path().string());
-    }
-    std::ranges::sort(images);
-  }
-  TemporaryFolder folder;
-  std::string weights, run;
-  std::vector<std::string> images;
-};
-const Trained& trained() {
-  static const Trained one;
-  return one;
-}
-
-predict::Image encoded(const std::string& bytes) { return predict::encoded(bytes.data(), bytes.size()); }
-
 // The rows of --predict, without the first.
 std::vector<std::vector<std::string>> predicted(const std::string& data, const std::string& weights, const std::string& out,
                                                 const std::vector<std::string>& set = {}) {
-  const Outcome outcome = run_command(
-      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command(
+      with({tool("pipeline-run"), "--predict", data, "--weights", weights, "--out", out, "--devices", "cpu", "--quiet"}, set)));
   std::istringstream table(read_file(out + "/predictions.csv"));
   std::vector<std::vector<std::string>> rows;
   for (std::string line, cell; std::getline(table, line);) {
@@ -61,21 +33,6 @@ std::vector<std::vector<std::string>> predicted(const std::string& data, const s
   }
   if (!rows.empty()) rows.erase(rows.begin());
   return rows;
-}
-
-std::pair<millrace_status, std::string> failure(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const predict::Error& error) {
-    return {error.status(), error.what()};
-  }
-  return {MILLRACE_OK, ""};
-}
-
-std::string png_of(int height, int width, int channels = 3) {
-  std::vector<std::uint8_t> pixels;
-  for (int i = 0; i < height * width * channels; ++i) pixels.push_back(static_cast<std::uint8_t>(i * 7 % 251));
-  return png_bytes({pixels.data(), {height, width, channels}});
 }
 
 struct Pixels {
@@ -208,8 +165,7 @@ layers = [{ name = "a", op = "conv", out = 3, kernel = 3, padding = 1 }]
       "[train.forward_backward]\nloss = \"mean_squared_error\"\n[train.optimizer]\nlearning_rate = 0.01\n"
       "[validate.forward]\nloss = \"mean_squared_error\"\n";
   std::ofstream(folder / "p.toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder / "p.toml", "--quiet"}));
   const std::string weights = find_file(folder / "runs", "weights.safetensors").string();
   predicted(folder / "photos", weights, folder / "out");
   const Model model(weights);
@@ -250,8 +206,7 @@ layers = [{ name = "a", op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { o
         folder);
   }
   std::ofstream(folder + "/" + loss + ".toml") << file;
-  const Outcome outcome = run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder + "/" + loss + ".toml", "--quiet"}));
   return find_file(folder + "/runs-" + loss, "weights.safetensors").string();
 }
 
@@ -291,8 +246,7 @@ TEST(PredictLines, AnswersEachPathWithALine) {
         {"/bin/sh", "-c",
          fmt::format("'{}' --predict - --devices cpu --quiet {} < '{}'", tool("pipeline-run"), more, folder / "paths")});
   };
-  const Outcome outcome = serve("--weights '" + trained().run + "'");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(serve("--weights '" + trained().run + "'"));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -320,10 +274,9 @@ TEST(PredictLines, AnswersPathsThatAreNotFiles) {
                                   << folder / "pipe"
                                   << "\n"
                                   << good << "\n";
-  const Outcome outcome = run_command({"/bin/sh", "-c",
-                                       fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
-                                                   tool("pipeline-run"), trained().run, folder / "paths")});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({"/bin/sh", "-c",
+                                                 fmt::format("'{}' --predict - --devices cpu --quiet --weights '{}' < '{}'",
+                                                             tool("pipeline-run"), trained().run, folder / "paths")}));
   std::istringstream lines(outcome.out);
   std::vector<nlohmann::json> answers;
   for (std::string line; std::getline(lines, line);) answers.push_back(nlohmann::json::parse(line));
@@ -338,8 +291,8 @@ TEST(PredictLines, EndsAtOnceOnASignal) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);  // opened for both directions, it never ends
   const std::string command = fmt::format("'{}' --predict - --quiet --weights '{}'", tool("pipeline-run"), trained().run);
-  const Outcome outcome = run_command(
-      {"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
+  const Outcome outcome =
+      run_command({"/bin/sh", "-c", fmt::format("timeout --preserve-status -s TERM 2 {} <> '{}'", command, folder / "pipe")});
   EXPECT_EQ(outcome.code, 128 + 15) << outcome.err;
   EXPECT_NE(outcome.err.find("nothing to save"), std::string::npos) << outcome.err;
   for (const char* option : {"--trace t.json", "--devices 'cpu*2'"})
@@ -367,23 +320,15 @@ TEST(Embedding, NamesWhatIsWrongWithAModel) {
 
 // The weights with another text in place of `from` in their recipe.
 std::string with_recipe(const std::vector<std::pair<std::string, std::string>>& changes) {
-  const std::string whole = read_file(trained().weights);
-  std::uint64_t size = 0;
-  std::memcpy(&size, whole.data(), sizeof size);
-  auto header = nlohmann::ordered_json::parse(whole.substr(8, size));
-  auto recipe = header.at("__metadata__").at("usage").get<std::string>();
-  for (const auto& [from, to] : changes) {
-    const std::size_t at = recipe.find(from);
-    EXPECT_NE(at, std::string::npos) << from << " in " << recipe;
-    if (at != std::string::npos) recipe.replace(at, from.size(), to);
-  }
-  header["__metadata__"]["usage"] = recipe;
-  std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t new_size = text.size();
-  std::string bytes(sizeof new_size, 0);
-  std::memcpy(bytes.data(), &new_size, sizeof new_size);
-  return bytes + text + whole.substr(8 + size);
+  return with_header([&](nlohmann::ordered_json& header) {
+    auto recipe = header.at("__metadata__").at("usage").get<std::string>();
+    for (const auto& [from, to] : changes) {
+      const std::size_t at = recipe.find(from);
+      EXPECT_NE(at, std::string::npos) << from << " in " << recipe;
+      if (at != std::string::npos) recipe.replace(at, from.size(), to);
+    }
+    header["__metadata__"]["usage"] = recipe;
+  });
 }
 
 TEST(Embedding, HostileRecipesAreRefused) {
@@ -463,32 +408,6 @@ TEST(Embedding, NamesMistakesOfTheCaller) {
   EXPECT_EQ(millrace_predict_pixels(model.get(), &pixels, &output, 1, &error), MILLRACE_ARGUMENT);
 }
 
-TEST(Embedding, EightThreadsShareAModel) {
-  for (const int workers : {1, 3}) {
-    millrace_options options{};
-    options.threads = 1;
-    options.workers = workers;
-    const Model model(trained().run, options);
-    std::vector<std::string> images;
-    std::vector<std::vector<float>> expected;
-    for (std::size_t i = 0; i < 8; ++i) images.push_back(read_file(trained().images[i * 16]));
-    for (const std::string& image : images) expected.push_back(model.scores(encoded(image)).values);
-    std::atomic<int> wrong = 0;
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < 8; ++t) {
-      threads.emplace_back([&, t] {
-        for (std::size_t i = 0; i < (kSanitizer ? 50U : 300U); ++i) {
-          const std::size_t which = (t + i) % images.size();
-          if (i % 7 == 3 && failure([&] { model.scores(encoded("no image")); }).first != MILLRACE_IMAGE) ++wrong;
-          if (model.scores(encoded(images[which])).values != expected[which]) ++wrong;
-        }
-      });
-    }
-    threads.clear();
-    EXPECT_EQ(wrong, 0);
-  }
-}
-
 TEST(Embedding, ThreadsOpenModelsOfTheirOwn) {
   const std::string image = read_file(trained().images[0]);
   millrace_options options{};
@@ -503,51 +422,6 @@ TEST(Embedding, ThreadsOpenModelsOfTheirOwn) {
   }
   threads.clear();
   EXPECT_EQ(wrong, 0);
-}
-
-long resident_kib() {
-  std::ifstream file("/proc/self/statm");
-  long all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * 4;
-}
-
-TEST(Embedding, OpeningAndClosingKeepsNoMemory) {
-  const std::string image = read_file(trained().images[0]);
-  millrace_options options{};
-  options.threads = 1;
-  const auto cycle = [&](int times) {
-    for (int i = 0; i < times; ++i) Model(trained().run, options).scores(encoded(image));
-  };
-  cycle(20);
-  const long before = resident_kib();
-  cycle(kSanitizer ? 20 : 200);
-  EXPECT_LT(resident_kib() - before, kSanitizer ? 200'000 : 8'000);
-}
-
-TEST(Embedding, MutatedWeightsAreRefusedOrUsable) {
-  const TemporaryFolder folder;
-  const std::string whole = read_file(trained().weights), image = png_of(32, 32);
-  std::uint64_t header = 0;
-  std::memcpy(&header, whole.data(), sizeof header);
-  std::mt19937 random(1);
-  int refused = 0;
-  millrace_options options{};
-  options.threads = 1;
-  const int times = kSanitizer ? 60 : 300;
-  for (int i = 0; i < times; ++i) {
-    std::string bytes = whole;
-    for (unsigned n = 1 + random() % 4; n > 0; --n) {
-      const std::size_t at = random() % (i % 8 == 0 ? bytes.size() : header + 8);
-      bytes[at] = static_cast<char>(i % 2 == 0 ? random() : bytes[at] ^ (1U << random() % 8));
-    }
-    std::ofstream(folder / "m.safetensors", std::ios::binary) << bytes;
-    const auto found = failure([&] { Model(folder / "m.safetensors", options).numbers(encoded(image)); });
-    refused += found.first != MILLRACE_OK;
-    EXPECT_NE(found.first, MILLRACE_FAILED) << found.second;
-  }
-  EXPECT_GT(refused, times / 4);
-  EXPECT_LT(refused, times) << "a changed weight is a weight";
 }
 
 }  // namespace

@@ -69,7 +69,8 @@ class Predicting : public testing::Test {
     for (const Parameter& parameter : pipeline.network->parameters) weights.push_back(initial_values(parameter, 1));
     RunOptions options;
     options.weights = (folder_.path() / "w.safetensors").string();
-    save_weights_file(options.weights, *pipeline.network, weights);
+    const auto fetch = [&weights](int parameter) { return weights[static_cast<std::size_t>(parameter)]; };
+    WeightsFile(*pipeline.network, fetch, {}).write(options.weights);
     run_once(*prepare(pipeline, registry_, options));
     return static_cast<double>(CountingSink::end.allocations - CountingSink::warm.allocations) /
            static_cast<double>(kEndStep - kWarmStep);

@@ -72,8 +72,8 @@ std::string shards_in(const testkit::TestFolder& folder) {
                                         "[run]\nname = \"p\"\n[train]\nflow = [\"read\", \"decode_image\", "
                                         "\"batch\"]\n[train.read]\nstage = \"read_folder\"\npath = \"" +
                                             shapes() + "/train\"\n[train.decode_image]\nsize = 32\n[train.batch]\nsize = 1\n");
-  const Outcome outcome = run_command({tool("pipeline-data"), "pack", file, "--out", file + ".shards", "--shard-size", "200kB"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      succeeded(run_command({tool("pipeline-data"), "pack", file, "--out", file + ".shards", "--shard-size", "200kB"}));
   return file + ".shards";
 }
 

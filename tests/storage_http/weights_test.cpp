@@ -26,8 +26,7 @@ class WeightsByUrl : public testing::Test {
     if (!fs::exists(tool("pipeline-run"))) GTEST_SKIP() << "pipeline-run is not built";
     setenv("MILLRACE_CACHE", (folder_.path() / "cache").c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
     server_.emplace(folder_.path());
-    const Outcome made = run({"--set", "run.folder=" + (folder_.path() / "run").string(), "--set", "run.epochs=0.2"});
-    ASSERT_EQ(made.code, 0) << made.err;
+    const Outcome made = succeeded(run({"--set", "run.folder=" + (folder_.path() / "run").string(), "--set", "run.epochs=0.2"}));
     bytes_ = read_file(find_file(folder_.path() / "run", "weights.safetensors"));
     sum_ = sha256(bytes_);
     put(folder_.path() / "plain.safetensors", bytes_);
@@ -64,8 +63,7 @@ class WeightsByUrl : public testing::Test {
 #define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
-  const Outcome first = check("plain.safetensors", sum_);
-  ASSERT_EQ(first.code, 0) << first.err;
+  const Outcome first = succeeded(check("plain.safetensors", sum_));
   EXPECT_SAYS(first.out, "weights  " + *server_ / "plain.safetensors" + " in " + (folder_.path() / "cache/weights").string());
   EXPECT_EQ(cached(), 1);
   const int requests = server_->requests();
@@ -73,8 +71,7 @@ TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
   EXPECT_EQ(server_->requests(), requests);
   const std::string url = *server_ / "plain.safetensors";
   server_.reset();
-  const Outcome second = run({"--check", "--weights", url});
-  EXPECT_EQ(second.code, 0) << second.err;
+  const Outcome second = succeeded(run({"--check", "--weights", url}));
 }
 
 TEST_F(WeightsByUrl, ThatAreNotThereOrAreNoneAreNotKept) {
@@ -93,10 +90,7 @@ TEST_F(WeightsByUrl, AreFetchedByOneOfSeveralProcesses) {
   const int before = server_->requests();
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
-    threads.emplace_back([&] {
-      const Outcome outcome = check("plain.safetensors", sum_);
-      EXPECT_EQ(outcome.code, 0) << outcome.err;
-    });
+    threads.emplace_back([&] { const Outcome outcome = succeeded(check("plain.safetensors", sum_)); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(server_->requests(), before + 2) << "for the size and for the file";
@@ -106,15 +100,21 @@ TEST_F(WeightsByUrl, AreFetchedByOneOfSeveralProcesses) {
 TEST_F(WeightsByUrl, AreTakenByTheWordOfANetworksFile) {
   const fs::path network = folder_.path() / "named.toml";
   put(network, read_file(pipeline("networks/quickstart.toml")) + "\n[published.lab]\nurl = \"" + *server_ / named_ + "\"\n");
-  const std::vector<std::string> words = {"--check", "--set", "network.use=" + network.string(), "--set", "network.weights=lab"};
-  const Outcome first = run(words);
-  ASSERT_EQ(first.code, 0) << first.err;
+  const auto check_with = [&](const std::vector<std::string>& more) {
+    return run_command(millrace::test::with({tool("pipeline-run"), pipeline("quickstart.toml"), "--check"},
+                                            {"data.path=" + shapes(), "network.use=" + network.string()}, more));
+  };
+  const Outcome first = succeeded(check_with({"--weights", "lab", "--json"}));
   EXPECT_SAYS(first.err, "fetching the weights '" + *server_ / named_ + "', ");
   EXPECT_SAYS(first.err, " MiB, once, into '" + (folder_.path() / "cache/weights").string());
+  EXPECT_EQ(first.err.find("warning: fetching"), std::string::npos) << first.err;
+  EXPECT_EQ(first.out.find("fetching"), std::string::npos) << first.out;
   EXPECT_EQ(cached(), 1);
+  const Outcome wrong = check_with({"--weights", "lba"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_SAYS(wrong.err, "the network's file has the published weights \"lab\"");
   server_.reset();
-  const Outcome second = run(words);
-  EXPECT_EQ(second.code, 0) << second.err;
+  const Outcome second = succeeded(check_with({"--set", "network.weights=lab"}));
   EXPECT_EQ(second.err.find("fetching"), std::string::npos) << second.err;
 }
 

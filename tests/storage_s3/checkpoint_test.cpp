@@ -34,16 +34,13 @@ class S3Checkpoints : public testing::Test {
   // `runs`: the folder of runs, separate on each machine.
   Outcome run(const std::string& runs, const std::string& checkpoints, const std::vector<std::string>& options = {},
               const Interruption& interruption = {}) const {
-    std::vector<std::string> words = {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"),
-                                      "--json"};
-    for (const std::string& each :
-         {"data.path=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), std::string("run.epochs=3"),
-          std::string("checkpoint.every=5 steps"), std::string("checkpoint.keep=2"), std::string("checkpoint.resume=auto"),
-          "checkpoint.folder=" + checkpoints}) {
-      words.insert(words.end(), {"--set", each});
-    }
-    words.insert(words.end(), options.begin(), options.end());
-    return run_command(words, interruption);
+    return run_command(
+        millrace::test::with(
+            {millrace::test::tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--json"},
+            {"data.path=" + millrace::test::shapes(), "run.folder=" + (folder_.path() / runs).string(), "run.epochs=3",
+             "checkpoint.every=5 steps", "checkpoint.keep=2", "checkpoint.resume=auto", "checkpoint.folder=" + checkpoints},
+            options),
+        interruption);
   }
   std::string weights_in(const std::string& runs) const {
     return read_file(millrace::test::find_file(folder_.path() / runs, "weights.safetensors"));
@@ -63,8 +60,7 @@ class S3Checkpoints : public testing::Test {
 };
 
 TEST_F(S3Checkpoints, AKilledRunGoesOnElsewhereAndEndsAsIfItHadNotBeen) {
-  const Outcome whole = run("whole", "");
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run("whole", ""));
 
   // The second `latest` is never written: the run waits for an answer until it is killed, once the checkpoint before it is
   // whole.
@@ -81,8 +77,7 @@ TEST_F(S3Checkpoints, AKilledRunGoesOnElsewhereAndEndsAsIfItHadNotBeen) {
   ASSERT_EQ(pointers.size(), 1U);
   EXPECT_EQ(read_file(pointers.front()), "step-000000005\n");
 
-  const Outcome resumed = run("resumed", "s3://bucket/all/runs");
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = succeeded(run("resumed", "s3://bucket/all/runs"));
   EXPECT_EQ(resumed.err.find("cannot be used"), std::string::npos) << resumed.err;
   ASSERT_EQ(events(resumed, "resume").size(), 1U) << resumed.err;
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);

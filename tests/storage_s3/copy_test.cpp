@@ -45,8 +45,7 @@ TEST(Copy, BringsAFolderToABucketAndBackAndGoesOn) {
     millrace::test::Words words = {"/usr/bin/env"};
     for (const auto& [name, value] : patient(variables(server.url()))) words.push_back(name + "=" + value);
     words.insert(words.end(), {tool("pipeline-data"), "copy", from, to});
-    const Outcome outcome = run_command(words);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(words));
     return outcome.out;
   };
   EXPECT_EQ(copy(data, "s3://photos/set"), "4 objects copied, 0.1 MB; 0 there already\n");

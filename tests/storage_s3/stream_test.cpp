@@ -31,9 +31,8 @@ class Stream : public testing::Test {
         << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [" << flow
         << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n[train.read]\n"
         << read << "\nshuffle = \"every-epoch\"\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(), "--set",
-                                         "run.folder=", "--set", "run.epochs=2"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command({tool("pipeline-run"), file, "--json", "--set", "data.path=" + shapes(),
+                                                   "--set", "run.folder=", "--set", "run.epochs=2"}));
     std::vector<std::string> result;
     for (const auto& epoch : events(outcome, "epoch")) result.push_back(epoch.at("stream_hash"));
     EXPECT_EQ(result.size(), 2U);
@@ -45,9 +44,8 @@ class Stream : public testing::Test {
 
   std::string pack() {
     const std::string out = (folder_.path() / "bucket" / "shards").string();
-    const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--set",
-                                        "data.path=" + shapes(), "--out", out, "--shard-size", "100kB"});
-    EXPECT_EQ(packed.code, 0) << packed.err;
+    const Outcome packed = succeeded(run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--set",
+                                                  "data.path=" + shapes(), "--out", out, "--shard-size", "100kB"}));
     return out;
   }
 

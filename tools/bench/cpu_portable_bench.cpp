@@ -54,11 +54,7 @@ std::vector<Line> memory_for(const Map& map) {
 
 template <class F>
 PortableElement element_of(const Map& x, const Map& y) {
-  PortableElement element;
-  element.kernel = &portable_kernel<F>();
-  element.n = x.n;
-  element.pixels = x.pixels();
-  element.channels = x.channels;
+  PortableElement element{.kernel = &portable_kernel<F>(), .n = x.n, .pixels = x.pixels(), .channels = x.channels};
   element.reads = element.writes = 1;
   for (std::size_t t = 0; t < 2; ++t) {
     const Map& map = t == 0 ? x : y;

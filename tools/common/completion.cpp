@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "common/settable_keys.h"
-#include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
 #include "toml/shipped.h"

@@ -123,7 +123,8 @@ void add_data(Keys& keys, const Value& document) {
   if (data == nullptr || data->find("holds") == nullptr) return;
   for (const auto& [key, text] : {std::pair("data.path", "a folder, a list, tar shards, or a URL of one of them"),
                                   std::pair("data.train", "instead of `path`: the training data"),
-                                  std::pair("data.validate", "instead of `path`: the held-out data")}) {
+                                  std::pair("data.validate", "instead of `path`: the held-out data"),
+                                  std::pair("data.annotations", "a file or folder of annotations of these images")}) {
     keys[key] = {key, "", text, {}};
   }
 }

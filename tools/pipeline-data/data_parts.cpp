@@ -16,7 +16,7 @@ namespace {
 
 bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) { return std::ranges::count(keys, key) > 0; }
 
-// Keys common to all sources (source_params.h).
+// Keys common to all sources (SourceParams in source.h).
 bool orders(const Member& member) { return is_one_of(member.key, {"shuffle", "balance", "class_weights"}); }
 bool narrows(const Member& member) { return is_one_of(member.key, {"limit", "part", "part_seed", "only"}); }
 

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
+#include <map>
+#include <set>
 
+#include "millrace/backend/int8.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "network/onnx.h"
@@ -23,7 +27,11 @@ template <class Value>
 void fill(onnx::Tensor& tensor, const std::string& name, const auto& shape, const std::vector<Value>& values) {
   tensor.set_name(name);
   for (const std::int64_t extent : shape) tensor.add_dims(extent);
-  tensor.set_data_type(std::is_same_v<Value, float> ? onnx::Tensor::FLOAT : onnx::Tensor::INT64);
+  tensor.set_data_type(std::is_same_v<Value, float>          ? onnx::Tensor::FLOAT
+                       : std::is_same_v<Value, std::uint8_t> ? onnx::Tensor::UINT8
+                       : std::is_same_v<Value, std::int8_t>  ? onnx::Tensor::INT8
+                       : std::is_same_v<Value, std::int32_t> ? onnx::Tensor::INT32
+                                                             : onnx::Tensor::INT64);
   tensor.set_raw_data(values.data(), values.size() * sizeof(Value));
 }
 
@@ -176,6 +184,46 @@ std::vector<Extent> extents_of(const Shape& shape, const Network& network, const
   return extents;
 }
 
+// A parameter of a layer in int8: multiples of a unit by output channel.
+struct Rounded {
+  std::vector<float> units;
+  bool is_bias = false;
+};
+
+std::map<int, Rounded> rounded_parameters(const Model& model) {
+  std::map<int, Rounded> rounded;
+  for (const Layer& layer : model.network->layers) {
+    if (!is_int8(layer)) continue;
+    Rounded weight{model.weights[static_cast<std::size_t>(layer.parameters[2])]};
+    Rounded bias{weight.units, true};
+    const float input = grid_of(*model.network, layer.inputs[0])->scale;
+    for (float& unit : bias.units) unit *= input;
+    rounded[layer.parameters[0]] = std::move(weight);
+    rounded[layer.parameters[1]] = std::move(bias);
+  }
+  return rounded;
+}
+
+// Initialisers with integers, and the node that makes the parameter `name` of them.
+template <class Integer>
+void add_rounded(onnx::Graph& graph, const std::string& name, const std::vector<std::int64_t>& shape, const Rounded& rounded,
+                 const std::vector<float>& values) {
+  const std::size_t channels = rounded.units.size(), each = values.size() / channels;
+  std::vector<Integer> integers;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    integers.push_back(static_cast<Integer>(std::lround(double{values[i]} / double{rounded.units[i / each]})));
+  const std::vector<std::size_t> by_channel = {channels};
+  fill(*graph.add_initializer(), name + "/integers", shape, integers);
+  fill(*graph.add_initializer(), name + "/scale", by_channel, rounded.units);
+  fill(*graph.add_initializer(), name + "/zero", by_channel, std::vector<Integer>(channels));
+  onnx::Node& node = *graph.add_node();
+  node.set_op_type("DequantizeLinear");
+  node.set_name(name);
+  for (const char* part : {"/integers", "/scale", "/zero"}) node.add_input(name + part);
+  node.add_output(name);
+  add_attribute(node, {"axis", std::int64_t{0}});
+}
+
 }  // namespace
 
 Results results_of(const Model& model, const Registry& registry) {
@@ -263,24 +311,38 @@ OnnxFile onnx_file(const Model& model, const OnnxOptions& options, const Registr
   else
     describe(*graph.add_output(), results->name, onnx::Tensor::FLOAT, extents, "");
 
-  for (const OnnxNode& each : onnx.graph.nodes) {
-    onnx::Node& node = *graph.add_node();
-    node.set_op_type(each.op);
-    node.set_name(each.outputs.front());
-    for (const std::string& input : each.inputs) node.add_input(input);
-    for (const std::string& output : each.outputs) node.add_output(output);
-    for (const OnnxAttribute& attribute : each.attributes) add_attribute(node, attribute);
-  }
-  for (const OnnxConstant& constant : onnx.graph.constants) {
-    std::visit([&](const auto& values) { fill(*graph.add_initializer(), constant.name, constant.shape, values); },
-               constant.values);
-  }
+  const std::map<int, Rounded> rounded = rounded_parameters(model);
   for (const OnnxParameter& parameter : onnx.graph.parameters) {
     const auto index = static_cast<std::size_t>(parameter.parameter);
     const Shape& own = network.parameters[index].shape;
     const std::vector<std::int64_t> shape =
         parameter.shape.empty() ? std::vector<std::int64_t>(own.begin(), own.end()) : parameter.shape;
-    fill(*graph.add_initializer(), parameter.name, shape, model.weights[index]);
+    const auto integers = rounded.find(parameter.parameter);
+    if (integers == rounded.end())
+      fill(*graph.add_initializer(), parameter.name, shape, model.weights[index]);
+    else if (integers->second.is_bias)
+      add_rounded<std::int32_t>(graph, parameter.name, shape, integers->second, model.weights[index]);
+    else
+      add_rounded<std::int8_t>(graph, parameter.name, shape, integers->second, model.weights[index]);
+  }
+  std::set<std::string> read;
+  for (const OnnxNode& each : onnx.graph.nodes) {
+    onnx::Node& node = *graph.add_node();
+    node.set_op_type(each.op);
+    node.set_name(each.outputs.front());
+    for (const std::string& input : each.inputs) {
+      node.add_input(input);
+      read.insert(input);
+    }
+    for (const std::string& output : each.outputs) node.add_output(output);
+    for (const OnnxAttribute& attribute : each.attributes) add_attribute(node, attribute);
+  }
+  const std::vector<std::int64_t> scalar;
+  if (read.contains(kOnnxZeroInt8)) fill(*graph.add_initializer(), kOnnxZeroInt8, scalar, std::vector<std::int8_t>(1));
+  if (read.contains(kOnnxZeroUint8)) fill(*graph.add_initializer(), kOnnxZeroUint8, scalar, std::vector<std::uint8_t>(1));
+  for (const OnnxConstant& constant : onnx.graph.constants) {
+    std::visit([&](const auto& values) { fill(*graph.add_initializer(), constant.name, constant.shape, values); },
+               constant.values);
   }
   const bool unpools = std::ranges::any_of(onnx.graph.nodes, [](const OnnxNode& node) { return node.op == "MaxUnpool"; });
   return {file.SerializeAsString(), unpools, free};

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -15,6 +17,7 @@
 #include "network/load.h"
 #include "network/onnx.h"
 #include "onnx.pb.h"
+#include "predict/int8.h"
 #include "proof.h"
 #include "testkit/files.h"
 #include "toml/document.h"
@@ -241,12 +244,135 @@ TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
   EXPECT_EQ(file.graph().output(0).type().tensor_type().shape().dim(1).dim_value(), 512);
   for (const onnx::Tensor& tensor : file.graph().initializer()) EXPECT_FALSE(tensor.name().starts_with("fc."));
   options.layer = "global_average_pool";
-  try {
-    onnx_file(model, options, registry);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
+  const Error error = testkit::error_of([&] { onnx_file(model, options, registry); });
+  EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
+}
+
+// ---- int8 ----
+
+// Every layer that can be, with the same grids.
+Int8Table whole_table(const Network& network) {
+  Int8Table table;
+  for (const Int8Layer& each : int8_layers(network)) {
+    table.layers.push_back(network.layers[static_cast<std::size_t>(each.layer)].name);
+    table.values[value_name(network, each.input)] = {0.02F, true};
+    table.values[value_name(network, each.output)] = {0.03F, false};
   }
+  return table;
+}
+
+std::size_t count_of(const Network& network, std::string_view op) {
+  return static_cast<std::size_t>(std::ranges::count(network.layers, op, &Layer::op));
+}
+
+Model with_varied_weights(Model model) {
+  for (std::size_t p = 0; p < model.weights.size(); ++p) {
+    for (std::size_t i = 0; i < model.weights[p].size(); ++i)
+      model.weights[p][i] =
+          0.01F * static_cast<float>((i * 37 + p * 11) % 101) - (model.network->parameters[p].statistic ? 0.0F : 0.4F);
+  }
+  return model;
+}
+
+TEST(Int8Model, HasIntegerWeightsAndNoNormalisation) {
+  const Registry registry = registry_with_layers();
+  const Model model = with_varied_weights(model_of(zoo_network("resnet18", registry)));
+  const Int8Table table = whole_table(*model.network);
+  EXPECT_EQ(table.layers.size(), 21U);
+  const Model made = in_int8(model, table);
+  EXPECT_EQ(count_of(*made.network, "batch_norm"), 0U);
+  EXPECT_EQ(count_of(*made.network, kQuantise), table.values.size() - 1);  // the result stays float32
+  ASSERT_EQ(made.weights.size(), made.network->parameters.size());
+  for (const Layer& layer : made.network->layers) {
+    if (layer.op != "conv" && layer.op != "linear") continue;
+    SCOPED_TRACE(layer.name);
+    ASSERT_TRUE(is_int8(layer));
+    ASSERT_NE(grid_of(*made.network, layer.inputs[0]), nullptr);
+    const std::vector<float>& values = made.weights[static_cast<std::size_t>(layer.parameters[0])];
+    const std::vector<float>& scales = made.weights[static_cast<std::size_t>(layer.parameters[2])];
+    ASSERT_EQ(scales.size(), static_cast<std::size_t>(layer.output[0]));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float integer = values[i] / scales[i / (values.size() / scales.size())];
+      ASSERT_NEAR(integer, std::nearbyint(integer), 1e-3);
+      ASSERT_LE(std::abs(integer), 127.001F);
+    }
+  }
+}
+
+TEST(Int8Model, FoldsANormalisationIntoTheLayerBeforeIt) {
+  Registry registry;
+  Diagnostics errors;
+  const auto document = parse_toml(
+      "input = { channels = 1, height = 4, width = 4, mean = [0.5], deviation = [0.5] }\n"
+      "layers = [{ name = \"c\", op = \"conv\", out = 2, kernel = 1, bias = false }, { name = \"n\", op = \"batch_norm\", "
+      "epsilon = "
+      "1e-5 },\n { name = \"r\", op = \"relu\" }, { op = \"linear\", out = 2 }]\n",
+      "small.toml", errors);
+  Model model = model_of(build_network(*document, "small", {}, registry, errors));
+  ASSERT_EQ(errors.text(), "");
+  model.weights[0] = {0.5F, -2};                                      // c.weight
+  model.weights[1] = {2, 1}, model.weights[2] = {0.25F, 0};           // n.weight, n.bias
+  model.weights[3] = {1, -1}, model.weights[4] = {4 - 1e-5F, 0.25F};  // mean, variance
+  Int8Table table = whole_table(*model.network);
+  table.layers = {"c"};
+  const Model made = in_int8(model, table);
+  const Layer& conv = made.network->layers[1];
+  ASSERT_EQ(conv.name, "c");
+  EXPECT_EQ(made.network->layers[2].op, "relu");
+  const auto values = [&](std::size_t index) { return made.weights[static_cast<std::size_t>(conv.parameters[index])]; };
+  EXPECT_NEAR(values(0)[0], 0.5, 1e-5);  // 0.5 * 2 / sqrt(4)
+  EXPECT_NEAR(values(0)[1], -4, 1e-3);
+  EXPECT_NEAR(values(1)[0], 0.25 - 1, 1e-3);
+  EXPECT_NEAR(values(1)[1], 2, 1e-2);
+  EXPECT_EQ(count_of(*made.network, kQuantise), 2U);
+}
+
+TEST(Int8Model, LeavesTheConvolutionThatEndsANetwork) {
+  const Registry registry = registry_with_layers();
+  const Int8Table table = whole_table(*zoo_network("segnet_basic", registry));
+  EXPECT_EQ(table.layers.size(), 8U);
+  EXPECT_EQ(std::ranges::count(table.layers, "classifier"), 0);
+}
+
+TEST(Int8Model, IsWrittenWithIntegers) {
+  const Registry registry = registry_with_layers();
+  for (const char* name : {"resnet18", "mobilenet_v3_small", "densenet121", "convnext_tiny", "segnet_basic"}) {
+    SCOPED_TRACE(name);
+    const Model model = model_of(zoo_network(name, registry));
+    const onnx::Model file = parsed(onnx_file(in_int8(model, whole_table(*model.network)), {}, registry));
+    expect_whole(file.graph());
+    std::map<std::string, std::string> made_by;
+    for (const onnx::Node& node : file.graph().node()) made_by[node.output(0)] = node.op_type();
+    std::size_t integers = 0;
+    for (const onnx::Node& node : file.graph().node()) {
+      if (node.op_type() == "Conv" || node.op_type() == "Gemm") integers += made_by[node.input(1)] == "DequantizeLinear" ? 1 : 0;
+    }
+    EXPECT_EQ(integers, int8_layers(*model.network).size());
+  }
+}
+
+TEST(Int8Table, IsReadBackAndRefusedWhereItDoesNotFit) {
+  const Registry registry = registry_with_layers();
+  const auto network = zoo_network("resnet18", registry);
+  Int8Table table = whole_table(*network);
+  table.report = R"({"metric":"accuracy"})";
+  const std::optional<Int8Table> read = int8_table_from({{Int8Table::kKey, table.text()}}, "x");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->layers, table.layers);
+  EXPECT_EQ(read->values, table.values);
+  EXPECT_EQ(read->report, table.report);
+  EXPECT_FALSE(int8_table_from({}, "x"));
+  for (const char* text :
+       {"", "3", "{}", R"({"version":2,"layers":[],"values":{}})", R"({"version":1,"layers":7,"values":{}})",
+        R"({"version":1,"layers":[],"values":{"a":[0,true]}})", R"({"version":1,"layers":[],"values":{"a":[-1,true]}})",
+        R"({"version":1,"layers":[],"values":{"a":[1e60,true]}})", R"({"version":1,"layers":[],"values":{"a":[0.5]}})"}) {
+    EXPECT_EQ(testkit::error_of([&] { int8_table_from({{Int8Table::kKey, text}}, "x"); }).kind(), ErrorKind::data) << text;
+  }
+  table.layers = {"no such layer"};
+  EXPECT_EQ(testkit::error_of([&] { int8_network(*network, table); }).kind(), ErrorKind::data);
+  table = whole_table(*network);
+  table.values.erase(value_name(*network, int8_layers(*network)[3].input));
+  EXPECT_EQ(testkit::error_of([&] { int8_network(*network, table); }).kind(), ErrorKind::data);
 }
 
 // What the user has there is not lost.
@@ -279,13 +405,8 @@ TEST(OnnxFile, NamesALayerWithoutAForm) {
       "odd.toml", errors);
   const auto network = build_network(*document, "odd", {}, registry, errors);
   ASSERT_EQ(errors.text(), "");
-  try {
-    onnx_file(model_of(network), {}, registry);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("'strange' (odd)"), std::string::npos) << error.what();
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { onnx_file(model_of(network), {}, registry); });
+  EXPECT_NE(std::string(error.what()).find("'strange' (odd)"), std::string::npos) << error.what();
 }
 
 // Rows and columns that no window of the smaller map reaches: output_padding in PyTorch.

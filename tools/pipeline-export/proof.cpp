@@ -14,14 +14,13 @@
 #include <filesystem>
 #include <thread>
 
-#include "config/plan.h"
 #include "millrace/error.h"
-#include "millrace/observer.h"
 #include "millrace/util/output_file.h"
-#include "run/runner.h"
+#include "predict/int8.h"
 #include "send_samples.h"
 #include "util/file_sum.h"
 #include "util/json.h"
+#include "validation.h"
 
 namespace millrace {
 namespace {
@@ -29,7 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |output| of the batch)
-constexpr int kNoRuntime = 3;    // verify.py's exit code
+// In int8, sums near the middle of two integers are rounded to either. The bound of each value is larger, and there are two for
+// all, in standard deviations of the output: the root mean square of differences, and their mean by channel.
+constexpr double kInt8Bound = 0.1, kInt8Spread = 0.006, kInt8Drift = 0.002;
+constexpr int kNoRuntime = 3;  // verify.py's exit code
 constexpr const char* kFacts = "proof.json";
 
 // verify.py as a child process. input() is a pipe to its standard input.
@@ -37,7 +39,8 @@ class Verifier {
  public:
   Verifier(const std::string& python, std::vector<std::string> arguments) : python_(python) {
     int in[2], out[2];
-    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) fail(ErrorKind::run, "cannot create a pipe: {}", std::strerror(errno));
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+      fail(ErrorKind::run, "cannot create a pipe: {}", std::strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
@@ -114,7 +117,13 @@ class Verifier {
 
 Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& file, const Registry& registry) {
   Json facts;
-  facts["bound"] = kBound;
+  const std::optional<Int8Table> int8 = int8_table_from(model.metadata, model.weights_file);
+  facts["bound"] = int8 ? kInt8Bound : kBound;
+  if (int8) {
+    facts["spread"] = kInt8Spread;
+    facts["drift"] = kInt8Drift;
+    facts["int8"] = Json::parse(int8->report);
+  }
   facts["unpools"] = file.unpools;
   facts["takes_images"] = options.takes_images;
   facts["output"] = options.layer.empty() ? model.recipe.output : "features";
@@ -135,65 +144,16 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
   return facts;
 }
 
-// Keeps the validation's metrics.
-class FigureWatch final : public RunObserver {
- public:
-  void epoch(const EpochEvent& event) override { keep(event.figures); }
-  void pass(const PassEvent& event) override { keep(event.figures); }
-  const Json& figures() const { return figures_; }  // after the run
-
- private:
-  void keep(const std::vector<Figure>& figures) {
-    for (const Figure& figure : figures) {
-      if (!figure.is_detail) figures_[figure.name] = figure.value;
-    }
-  }
-
-  Json figures_ = Json::object();
-};
-
-// The validation graph, which also sends its results and writes nothing. `samples`: folder for image files.
-Pipeline sending_pipeline(const Model& model, const OnnxOptions& options, std::vector<std::string> overrides, int descriptor,
-                          const std::string& samples, const Registry& registry) {
-  const std::string file = (fs::path(model.run) / "pipeline.toml").string();
-  LoadOptions load;
-  load.other_weights = true;
-  const Pipeline as_written = load_pipeline(file, overrides, registry, load);
-  const std::string& name = model.recipe.graph;
-  const GraphPlan* const graph = as_written.graph(name);
-  if (graph == nullptr || model.recipe.predict.empty()) {
-    fail(ErrorKind::usage, "'{}' has no validation graph, so there is nothing to compare with: export with --unproven", file);
-  }
-  std::vector<std::string> flow;
-  bool is_computed = false;
-  for (const StagePlan& stage : graph->stages) {
-    if (stage.type->recipe_effect == RecipeEffect::spoils) continue;  // the images sent have no noise added by a device
-    if (!is_computed || stage.type->name == "metrics") flow.push_back(stage.name);
-    is_computed = is_computed || stage.name == model.recipe.predict.back().name;
-  }
-  flow.emplace_back("send_samples");
-  overrides.push_back(fmt::format("{}.flow=[\"{}\"]", name, fmt::join(flow, "\", \"")));
-  overrides.push_back(fmt::format("{}.send_samples.descriptor={}", name, descriptor));
-  if (samples.find_first_of("\"\\$") == std::string::npos)  // a pipeline replaces references in texts
-    overrides.push_back(fmt::format("{}.send_samples.folder=\"{}\"", name, samples));
-  if (!options.layer.empty()) overrides.push_back(fmt::format("{}.send_samples.layer=\"{}\"", name, options.layer));
-  overrides.emplace_back("run.precision=\"fp32\"");
-  overrides.emplace_back("run.folder=\"\"");
-  overrides.emplace_back("network.preprocessing=\"mine\"");  // images come without the noise of the validation
-  Pipeline pipeline = load_pipeline(file, overrides, registry, load);
-  pipeline.observers.clear();
-  pipeline.best.reset();  // these may name metrics of stages that are left out
-  pipeline.stop.figure.reset();
-  pipeline.plateau.figure.reset();
-  pipeline.checkpoint.best.reset();
-  return pipeline;
-}
-
 std::string in_words(const Json& report) {
-  std::string text = fmt::format("{}: {} samples, largest difference {:.2g} ({:.0f} % of the bound), {} with a different top class",
-                                 report.value("runtime", ""), report.value("samples", 0), report.value("largest", 0.0),
-                                 100 * report.value("share_of_bound", 0.0), report.value("other_first_class", 0));
-  if (report.value("outside_bound", 0) > 0) text += fmt::format(", {} values outside the bound", report.value("outside_bound", 0));
+  std::string text =
+      fmt::format("{}: {} samples, largest difference {:.2g} ({:.0f} % of the bound), {} with a different top class",
+                  report.value("runtime", ""), report.value("samples", 0), report.value("largest", 0.0),
+                  100 * report.value("share_of_bound", 0.0), report.value("other_first_class", 0));
+  if (report.value("outside_bound", 0) > 0)
+    text += fmt::format(", {} values outside the bound", report.value("outside_bound", 0));
+  if (report.contains("spread"))
+    text += fmt::format(", {:.2g} standard deviations on average, {:.2g} in the mean", report.value("spread", 0.0),
+                        report.value("drift", 0.0));
   if (report.contains("accuracy"))
     text += fmt::format(", accuracy {:.4f} in Millrace and {:.4f} there", report.value("accuracy", 0.0),
                         report.value("accuracy_there", 0.0));
@@ -215,30 +175,28 @@ void write_file(const fs::path& path, std::string_view text) {
 
 std::optional<std::string> prove(const Model& model, const OnnxOptions& options, const ProofRequest& request,
                                  const Registry& registry) {
-  if (model.run.empty()) {
-    fail(ErrorKind::usage,
-         "'{}' is not in the folder of its run, and the comparison repeats that run's validation: name the folder, or export with "
-         "--unproven",
-         model.weights_file);
-  }
   const fs::path folder = request.folder, script = folder / "verify.py";
   write_file(script, page::kVerifyPy);
   Json facts = facts_of(model, options, *request.written, registry);
   Json told = facts;
   told["plain"] = request.plain;
   Verifier verifier(request.python, {script.string(), request.onnx, "--stream", told.dump(), folder.string()});
-  RunOptions run;
-  run.graph = model.recipe.graph;
-  run.weights = model.weights_file;
-  run.hooks.stop_signal = request.stop_signal;
-  const auto watch = std::make_shared<FigureWatch>();
-  run.hooks.observer = watch;
   const fs::path samples = folder / "samples";
   fs::create_directory(samples);
+  ValidationRequest validation{.overrides = request.overrides,
+                               .sink = "send_samples",
+                               .parameters = {fmt::format("descriptor={}", verifier.input())},
+                               .without_noise = true,
+                               .network = request.weights.empty() ? nullptr : model.network,
+                               .weights = request.weights,
+                               .stop_signal = request.stop_signal};
+  if (samples.string().find_first_of("\"\\$") == std::string::npos)  // a pipeline replaces references in texts
+    validation.parameters.push_back(fmt::format("folder=\"{}\"", samples.string()));
+  if (!options.layer.empty()) validation.parameters.push_back(fmt::format("layer=\"{}\"", options.layer));
+  std::optional<std::vector<Figure>> figures;
   std::optional<Error> failure;
   try {
-    run_with_rollbacks(sending_pipeline(model, options, request.overrides, verifier.input(), samples.string(), registry),
-                       registry, run);
+    figures = validate(model, validation, registry);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::run) throw;
     failure = error;
@@ -262,7 +220,12 @@ std::optional<std::string> prove(const Model& model, const OnnxOptions& options,
   facts["weights_sha256"] = model.weights_sha256;
   facts["millrace"] = MILLRACE_VERSION;
   facts["validation"] = report;
-  if (!restores(model.recipe)) facts["figures"] = watch->figures();  // the run's own were measured with noise
+  if (!restores(model.recipe)) {  // whose own were measured with noise
+    facts["figures"] = Json::object();
+    for (const Figure& figure : *figures) {
+      if (!figure.is_detail) facts["figures"][figure.name] = figure.value;
+    }
+  }
   write_file(folder / kFacts, facts.dump(1) + "\n");
   return in_words(report);
 }
@@ -279,8 +242,8 @@ void require_proof_or_nothing(const fs::path& folder) {
 std::string repeat_proof(const std::string& onnx, const std::string& python) {
   const fs::path folder = proof_of(onnx);
   if (!is_proof(folder)) fail(ErrorKind::usage, "'{}' has no proof: '{}' does not exist", onnx, (folder / kFacts).string());
-  // This version's script, so a proof from elsewhere runs nothing of its own. With -c, Python would import modules from the working
-  // folder first: a hashlib.py that came with the proof.
+  // This version's script, so a proof from elsewhere runs nothing of its own. With -c, Python would import modules from the
+  // working folder first: a hashlib.py that came with the proof.
   static constexpr const char* kWithoutWorkingFolder = "import sys\nsys.path[:] = [place for place in sys.path if place]\n";
   Verifier verifier(python, {"-c", kWithoutWorkingFolder + std::string(page::kVerifyPy), onnx, folder.string()});
   const Json report = verifier.finish();

@@ -18,6 +18,7 @@ struct ProofRequest {
   std::string onnx;                               // the file to compare
   std::string plain;                              // the same network without --results, also compared; "": none
   const OnnxFile* written = nullptr;              // describes `onnx`
+  std::string weights;                            // a file of the model's weights, if its run's network is another; "": none
   std::string folder;                             // receives a dozen samples, the script and proof.json
   const std::atomic<int>* stop_signal = nullptr;  // a nonzero value stops the comparison
 };

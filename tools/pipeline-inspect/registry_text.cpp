@@ -2,6 +2,7 @@
 
 #include "common/text_table.h"
 #include "inspect.h"
+#include "millrace/annotation.h"
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/detail/types.h"
@@ -35,7 +36,7 @@ class Types {
     return stages() + section_of("backends", registry_.backends()) + section_of("communicators", registry_.communicators()) +
            section_of("layer types", registry_.layers()) + section_of("losses", registry_.losses()) +
            section_of("optimizers", registry_.optimizers()) + section_of("observers", registry_.observers()) +
-           section_of("storage", registry_.storages());
+           section_of("storage", registry_.storages()) + section_of("annotation formats", annotations(registry_));
   }
 
  private:

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -381,6 +380,7 @@ void require_one_process(const CommandLine& line, const RankPlace& place) {
 
 int run(int argc, char** argv) {
   CommandLine line;
+  line.options.hooks.notice = [](const std::string& text) { print_to_stderr("{}\n", text); };
   Arguments arguments(
       "pipeline-profile", "FILE [options]",
       "Runs the first steps of a pipeline's first graph (or of --graph), writes nothing, and reports bottlenecks,\n"

@@ -5,7 +5,6 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/error.h"
 #include "network/load.h"
 #include "prepare/devices.h"
 #include "toml/document.h"

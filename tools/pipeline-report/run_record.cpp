@@ -6,7 +6,6 @@
 #include <fstream>
 #include <limits>
 #include <optional>
-#include <set>
 
 #include "millrace/error.h"
 #include "millrace/util/earlier_events.h"

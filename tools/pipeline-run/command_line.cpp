@@ -94,15 +94,20 @@ Arguments& add_run_options(Arguments& arguments, CommandLine& line, Words& words
               line.options.devices)
       .option("--processes", "N", "start N ranks on this machine, which share its devices; same bits (1)", words.processes)
       .option("--graph", "NAME", "run only this graph, once", line.options.graph)
-      .option("--weights", "FILE",
-              "initial weights (safetensors, or PyTorch .pth; a URL; the best, else last, of a run's folder) instead of "
-              "network.weights; with a run's folder and --graph, FILE is the run's own",
-              line.options.weights)
+      .option(
+          "--weights", "FILE",
+          "initial weights (safetensors, or PyTorch .pth; a URL; torchvision; the best, else last, of a run's folder) instead of "
+          "network.weights; with a run's folder and --graph, FILE is the run's own",
+          line.options.weights)
       .option("--predict", "IMAGES",
               "without FILE: predict these images, folders, lists, shards, image files and patterns, prepared as in the "
               "validation of --weights; -: read paths from standard input, and answer each with a JSON line",
               words.predict)
-      .option("--out", "FOLDER", "with --predict: folder for predictions (predictions)", line.out)
+      .option("--watch", "FOLDER",
+              "without FILE: predict images as they arrive in this folder, each answered by a JSON line on standard output; a "
+              "restart repeats none and misses none",
+              line.watch)
+      .option("--out", "FOLDER", "with --predict: folder for predictions; with --watch: for the journal (predictions)", line.out)
       .option("--labels", "WHAT",
               "with --predict: also metrics, against labels or numbers of the images (path, column, shards), or a folder of "
               "label or target images",
@@ -212,6 +217,12 @@ void drop_named_twice(std::vector<std::string>& arguments, const std::string& ta
   std::erase_if(arguments, [&](const std::string& each) { return std::filesystem::equivalent(each, taken, ignored); });
 }
 
+void check_watch(CommandLine& line, const std::vector<std::string>& files) {
+  if (!files.empty()) fail(ErrorKind::usage, "--watch takes one folder: leave out '{}'", fmt::join(files, "', '"));
+  if (line.options.weights.empty()) fail(ErrorKind::usage, "--watch needs the weights of a run: --weights FILE");
+  if (line.out.empty()) line.out = "predictions";
+}
+
 // `whole`: no option requests a part of a run, or several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
   if (line.predict.empty()) {
@@ -227,8 +238,10 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
          "{} changes a key of FILE, and --predict makes its own: use --set, as --set predict.batch.size=10 does", option);
   }
   const bool lines = std::ranges::find(line.predict, "-") != line.predict.end() || std::ranges::find(files, "-") != files.end();
-  if (lines && (!files.empty() || !line.out.empty() || !line.labels.empty() || line.strict || !line.overrides.empty() || line.check)) {
-    fail(ErrorKind::usage, "--predict - reads all paths from standard input, and writes lines: leave out other images, --out, --labels, "
+  if (lines &&
+      (!files.empty() || !line.out.empty() || !line.labels.empty() || line.strict || !line.overrides.empty() || line.check)) {
+    fail(ErrorKind::usage,
+         "--predict - reads all paths from standard input, and writes lines: leave out other images, --out, --labels, "
          "--strict, --set and --check");
   }
   if (lines && line.options.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
@@ -312,12 +325,16 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   CommandLine line;
   Words words;
   std::vector<std::string> files;
-  Arguments arguments("pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
+  Arguments arguments("pipeline-run",
+                      "FILE [options] | --predict IMAGES --weights W [options] | --watch FOLDER --weights W [options]",
                       "Runs the pipeline that a TOML file describes.");
   add_run_options(arguments, line, words);
   add_rank_options(arguments, line.ranks);
   add_fault_options(arguments, line, words);
   add_trial_options(arguments, line, words);
+  arguments.exclude({"--watch"},
+                    {"--predict", "--labels", "--strict", "--check", "--set", "--epochs", "--batch", "--lr", "--name", "--graph",
+                     "--processes", "--from", "--resume", "--explain-nan", "--overfit", "--find-rate", "--trace"});
   arguments.exclude({"--explain-nan"}, {"--check", "--overfit", "--find-rate", "--predict"});
   if (!arguments.read(argc, argv, files)) return std::nullopt;
 
@@ -327,7 +344,9 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
   if (!words.predict.empty()) line.predict.push_back(words.predict);
-  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty() || line.strict) {
+  if (!line.watch.empty()) {
+    check_watch(line, files);
+  } else if (!line.predict.empty() || !line.out.empty() || !line.labels.empty() || line.strict) {
     check_prediction(line, files, whole);
     line.predict.insert(line.predict.end(), files.begin(), files.end());
   } else if (files.size() == 1) {

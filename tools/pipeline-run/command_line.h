@@ -26,6 +26,7 @@ struct CommandLine {
   std::vector<std::string> overrides;  // overrides of the file, as for --set
   ShortOptions shorts;                 // more of them, once the file is read
   std::vector<std::string> predict;    // images; empty: no predictions
+  std::string watch;                   // a folder whose images are answered as they arrive; "": none
   bool strict = false;                 // refuses images unlike those of the training
   std::string out, labels;             // the folder of predictions, and what to compare them with
   std::string overfit, explain, picture;

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -27,18 +26,22 @@
 #include "common/arguments.h"
 #include "common/last_words.h"
 #include "common/started_ranks.h"
+#include "config/network_plan.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_answers.h"
 #include "millrace/error.h"
 #include "millrace/observer.h"
 #include "millrace/plugin.h"
 #include "millrace/util/load_plugins.h"
 #include "millrace/util/standard_error.h"
 #include "millrace/util/text.h"
+#include "network/published.h"
 #include "overfit.h"
 #include "predict.h"
-#include "predict_lines.h"
+#include "predict/int8.h"
 #include "prediction_folder.h"
+#include "prepare/devices.h"
 #include "ranks/socket_group.h"
 #include "run/check.h"
 #include "run/doctor/doctor.h"
@@ -48,8 +51,14 @@
 #include "run_ranks.h"
 #include "screen_watch.h"
 #include "signal_watch.h"
+#include "toml/document.h"
 #include "trace_file.h"
+#include "util/scratch_folder.h"
+#include "watch_folder.h"
 #include "weights/best_weights.h"
+#include "weights/fetched_weights.h"
+#include "weights/tensor_file.h"
+#include "weights/weights.h"
 
 namespace millrace {
 
@@ -217,13 +226,36 @@ bool apply(const ShortOptions& options, const Pipeline& pipeline, CommandLine& l
   return true;
 }
 
+// --weights torchvision: the same as the key, if the network's file publishes weights of this name and no file has it. False if
+// not. Throws Error(usage) for the name of others.
+bool take_published(CommandLine& line, const Pipeline& pipeline) {
+  const std::string& word = line.options.weights;
+  std::error_code ignored;
+  if (word.empty() || !pipeline.network || word.find_first_of("./") != std::string::npos || fs::exists(word, ignored))
+    return false;
+  Diagnostics reported;  // when the network was read
+  const auto document = read_document(pipeline.network_params.use, {}, reported);
+  std::vector<std::string> names;
+  for (const PublishedWeights& each : published_weights(document.value_or(Value()), reported)) names.push_back(each.name);
+  if (names.empty()) return false;
+  if (std::ranges::find(names, word) == names.end()) {
+    fail(ErrorKind::usage, "--weights: {}{}; the network's file has the published weights \"{}\"", no_such_file(word),
+         weights_hint(word), fmt::join(names, "\", \""));
+  }
+  line.overrides.push_back("network.weights=" + to_toml(Value(word)));
+  line.options.weights.clear();
+  return true;
+}
+
 // `has_peers`: other ranks may have what this one lacks.
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial, bool has_peers = false) {
-  const LoadOptions options{.other_weights = !line.options.weights.empty() || line.options.resume.run,
-                            .sent_weights = has_peers,
-                            .made_by = line.predict.empty() ? "" : kPredict};
+  LoadOptions options{.other_weights = !line.options.weights.empty() || line.options.resume.run,
+                      .sent_weights = has_peers,
+                      .made_by = line.predict.empty() ? "" : kPredict};
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
-  if (apply(std::exchange(line.shorts, {}), pipeline, line)) {
+  const bool is_published = take_published(line, pipeline);
+  if (is_published) options.other_weights = line.options.resume.run.has_value();
+  if (apply(std::exchange(line.shorts, {}), pipeline, line) || is_published) {
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
   }
   talk_as_asked(line, registry, pipeline);
@@ -349,10 +381,32 @@ void require_like_training(CommandLine& line, const std::vector<std::string>& fi
   }
 }
 
+// If its weights have scales for int8, and no other precision is asked for: replaces the network and the weights, in `folder`.
+void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, const std::filesystem::path& folder) {
+  const auto sets_precision = [](const std::string& each) { return each.starts_with("run.precision="); };
+  if (std::ranges::any_of(line.overrides, sets_precision)) return;
+  const std::string file = local_weights({pipeline.network_params.weights.file, ""}, registry, [](const std::string&) {});
+  Model model;
+  model.metadata = read_tensors_metadata(file);
+  const std::optional<Int8Table> table = int8_table_from(model.metadata, file);
+  const std::string& devices = line.options.devices.empty() ? pipeline.run.devices : line.options.devices;
+  if (!table || find_devices(devices, registry).backend->name() != kHostBackend) return;
+  WeightsSource source{.file = file, .fresh = {}, .rename = {}};
+  source.is_measured = true;
+  model.weights = load_weights(source, *pipeline.network);
+  model.network = pipeline.network;
+  model = in_int8(std::move(model), *table);
+  line.options.weights = (folder / "int8.safetensors").string();
+  save_weights_file(line.options.weights, *model.network, model.weights, model.metadata);
+  pipeline.network = model.network;
+  pipeline.run.precision = "fp32";
+}
+
 // Returns the exit code. `made`: files that describe the run.
 int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
-      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
+      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides, line.options.hooks.notice},
+      registry, made);
   line.options.graph = "predict";
   line.options.folders.outputs = std::filesystem::absolute(line.out).string();
   line.options.keeps_to_memory = true;
@@ -361,10 +415,12 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
+  const ScratchFolder scratch("int8");
   for (const std::string& file : files) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
+    use_int8(pipeline, line, registry, scratch.path());
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
       // Errors of stages that write are reported before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();
@@ -420,8 +476,18 @@ int answer_lines(const CommandLine& line, const Registry& registry) {
   Activity activity;
   activity.set("answering paths", false);
   const SignalWatch signals(activity, leave);
-  predict_lines({line.options.weights, line.options.devices}, std::cin, registry);
+  answer_paths({"--predict -", line.options.weights, line.options.devices, line.options.hooks.notice}, std::cin, registry);
   return 0;
+}
+
+// A signal ends it behind the current answer.
+int watch(const CommandLine& line, const Registry& registry) {
+  ignore_signals_of_files();
+  Activity activity;
+  const SignalWatch signals(activity, leave);
+  watch_folder({{"--watch", line.options.weights, line.options.devices, line.options.hooks.notice}, line.watch, line.out},
+               signals.signal(), activity, registry);
+  return 128 + signals.signal();
 }
 
 // Mistakes in the file are reported once, so it is loaded before ranks are started.
@@ -472,11 +538,13 @@ int run(CommandLine& line) {
   Registry registry;
   std::shared_ptr<Trial> trial;
   Pipeline pipeline;
+  if (!line.quiet) line.options.hooks.notice = [](const std::string& text) { print_to_stderr("{}\n", text); };
   try {
     if (!line.run_option.empty() && !line.quiet) print_to_stderr("{}: runs '{}'\n", line.run_option, line.file);
     choose_weights_of_run(line);
     load_plugins(registry);
     if (line.predict == std::vector<std::string>{"-"}) return answer_lines(line, registry);
+    if (!line.watch.empty()) return watch(line, registry);
     if (!line.predict.empty()) {
       ignore_signals_of_files();
       return predict(line, registry);

@@ -264,11 +264,12 @@ void leave_to_user(InferenceRecipe& recipe, const std::vector<std::string>& over
 }
 
 // `measures`: its loss is needed too. Ensures that no unchecked file determines what runs.
-InferenceRecipe recipe_in(const std::string& weights, bool measures, const std::vector<std::string>& overrides,
-                          const Registry& registry) {
-  const std::string file = local_weights({weights, ""}, registry, [](std::string) {});
+InferenceRecipe recipe_in(const PredictRequest& request, bool measures, const Registry& registry) {
+  const std::string& weights = request.weights;
+  const std::string file = local_weights(
+      {weights, ""}, registry, [](const std::string&) {}, request.notice);
   if (auto recipe = recipe_from(read_tensors_metadata(file), file)) {
-    leave_to_user(*recipe, overrides);
+    leave_to_user(*recipe, request.overrides);
     const std::string mistake = mistake_in_recipe(*recipe, registry, measures);
     if (mistake.empty()) return *std::move(recipe);
     fail(ErrorKind::data,
@@ -547,8 +548,7 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   std::vector<std::string> read = named;
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);
-  const InferenceRecipe recipe =
-      without_training_degradation(recipe_in(request.weights, !request.labels.empty(), request.overrides, registry), registry);
+  const InferenceRecipe recipe = without_training_degradation(recipe_in(request, !request.labels.empty(), registry), registry);
   require_names_of_numbers(request, recipe);
   const PredictedImages images = readable_images(named, request.folder, files);
   if (takes_own_size(recipe, registry)) return write_sizes(request, images, recipe, registry, files);

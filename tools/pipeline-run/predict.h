@@ -1,6 +1,7 @@
 // --predict: makes pipelines from a file of weights, which describes its image preparation (prepare/inference_recipe.h).
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,12 @@ namespace millrace {
 inline constexpr const char* kPredict = "--predict";
 
 struct PredictRequest {
-  std::vector<std::string> images;     // image files, folders, lists, tar shards and patterns, at paths or URLs
-  std::string weights;                 // a file or a URL
-  std::string folder;                  // the folder for predictions
-  std::string labels;                  // what predictions are compared with, see read_labels(); "" for nothing
-  std::vector<std::string> overrides;  // for the generated pipeline, as for --set
+  std::vector<std::string> images;                      // image files, folders, lists, tar shards and patterns, at paths or URLs
+  std::string weights;                                  // a file or a URL
+  std::string folder;                                   // the folder for predictions
+  std::string labels;                                   // what predictions are compared with, see read_labels(); "" for nothing
+  std::vector<std::string> overrides;                   // for the generated pipeline, as for --set
+  std::function<void(const std::string&)> notice = {};  // see RunHooks
 };
 
 // Writes network.toml and pipeline.toml into the folder and returns the path of the second, whose graph is [predict]. It reads

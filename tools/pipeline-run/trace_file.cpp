@@ -1,6 +1,5 @@
 #include "trace_file.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "common/arguments.h"

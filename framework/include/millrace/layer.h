@@ -103,4 +103,4 @@ struct LayerDescription : LayerAttributes {
 
 }  // namespace millrace
 
-#include "millrace/detail/layer_type.h"
+#include "millrace/templates/layer_type.h"

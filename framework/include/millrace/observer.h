@@ -212,4 +212,4 @@ class ObserverDescription {
 
 }  // namespace millrace
 
-#include "millrace/detail/observer_type.h"
+#include "millrace/templates/observer_type.h"

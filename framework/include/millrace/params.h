@@ -90,4 +90,4 @@ class ParamSet;
 
 }  // namespace millrace
 
-#include "millrace/detail/param_set.h"
+#include "millrace/templates/param_set.h"

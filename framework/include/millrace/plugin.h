@@ -62,4 +62,4 @@ class Registry {
 }  // namespace millrace
 
 #include "millrace/detail/plugin_descriptor.h"
-#include "millrace/detail/stage_type.h"
+#include "millrace/templates/stage_type.h"

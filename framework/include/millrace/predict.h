@@ -63,9 +63,10 @@ typedef enum millrace_task {
 } millrace_task;
 
 typedef enum millrace_precision {
-  MILLRACE_AS_TRAINED = 0, /* float32 where the processor lacks the run's precision */
+  MILLRACE_AS_TRAINED = 0, /* int8 if the weights have its scales; float32 where the processor lacks the run's precision */
   MILLRACE_FLOAT32 = 1,
-  MILLRACE_BFLOAT16 = 2
+  MILLRACE_BFLOAT16 = 2,
+  MILLRACE_INT8 = 3 /* for weights that `pipeline-export --int8 --weights` wrote, on the processor */
 } millrace_precision;
 
 /* All have 8 bits a channel. */

@@ -309,9 +309,9 @@ std::vector<std::string> doubts_of_names(const Names& classes) {
 void look_at_class_names(const GraphBuild& build, const Doubt& doubt) {
   const GraphData& data = build.data();
   const bool are_listed = !data.source->sampling().only.empty() || data.source_plan->table.find("classes") != nullptr;
-  Names said = are_listed ? Names() : doubts_of_names(data.classes);
-  if (std::string alike = classes_alike(data.classes); !alike.empty()) said.push_back(std::move(alike));
-  for (const std::string& text : said) doubt(fmt::format("{}: {}", place_of_source(build), text));
+  Names doubts = are_listed ? Names() : doubts_of_names(data.classes);
+  if (std::string alike = classes_alike(data.classes); !alike.empty()) doubts.push_back(std::move(alike));
+  for (const std::string& text : doubts) doubt(fmt::format("{}: {}", place_of_source(build), text));
 }
 
 void check_class_names(const PreparedRun& run, const Doubt& doubt) {

@@ -71,11 +71,11 @@ void look_at_ignored_weights(const Pipeline& pipeline, const Value& begun, const
   const std::string were = named_weights(begun), are = named_weights(pipeline.resolved);
   const auto name_of = [](const std::string& file) { return std::filesystem::path(file).filename(); };
   for (const char* key : kKeysOfWeights) {
-    const Value* const said = now->find(key);
-    if (said == nullptr || std::string_view(key) == "sha256") continue;
+    const Value* const written = now->find(key);
+    if (written == nullptr || std::string_view(key) == "sha256") continue;
     const Value* const before = then->find(key);
     const bool is_moved = std::string_view(key) == "weights" && name_of(are) == name_of(were);  // only the folder changed
-    if (is_moved || (before != nullptr && document_differences(key, *before, *said).empty())) continue;
+    if (is_moved || (before != nullptr && document_differences(key, *before, *written).empty())) continue;
     const std::string place = fmt::format("network.{}", key);
     return doubt(fmt::format("{}: {} has no effect: the run resumes with the weights of its checkpoint, after it began with {}",
                              pipeline.place_of(place), place,

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "run/doctor/doctor.h"
+#include "testkit/messages.h"
 #include "toml/document.h"
 
 namespace millrace {
@@ -96,10 +97,9 @@ TEST_F(WithoutEffect, WeightsOfAFileThatResumes) {
   EXPECT_EQ(said_now("use = \"a\"\n", "use = \"a\"\nweights = \"w.pth\"\n"), "") << "--weights at its beginning";
   EXPECT_EQ(said_now("weights = \"there/w.pth\"\n", "weights = \"here/w.pth\"\n"), "") << "the file was moved";
   EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\nnew = [\"fc\"]\n"), "");
-  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "use = \"a\"\n"), "then.toml:2:11: network.weights" + resumes + "new values");
-  EXPECT_EQ(said_now("weights = \"x.pth\"\n", "weights = \"w.pth\"\n"), "then.toml:2:11: network.weights" + resumes + "'w.pth'");
-  EXPECT_EQ(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\n"),
-            "then.toml:3:7: network.new" + resumes + "'w.pth'");
+  EXPECT_MESSAGE(said_now("weights = \"x.pth\"\n", "use = \"a\"\n"));
+  EXPECT_MESSAGE(said_now("weights = \"x.pth\"\n", "weights = \"w.pth\"\n"));
+  EXPECT_MESSAGE(said_now("weights = \"w.pth\"\nnew = [\"fc\"]\n", "weights = \"w.pth\"\n"));
 }
 
 }  // namespace

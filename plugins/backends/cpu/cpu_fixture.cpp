@@ -63,7 +63,7 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
   compile_context_ = std::make_unique<CompileContext>(CompileContext{
       *network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   compile_context_->checks = checks;
-  executable_ = std::make_unique<Executable>(*compile_context_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
+  executable_ = std::make_unique<Executable>(*compile_context_, training ? fused(*network_) : fused_to_predict(*network_),
                                              samples, training);
   parameters_.finish_planning();
   parameters_.start();

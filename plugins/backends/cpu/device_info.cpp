@@ -5,13 +5,10 @@
 
 #include <algorithm>
 #include <fstream>
-#include <future>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "millrace/error.h"

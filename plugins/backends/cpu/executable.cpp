@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "folding.h"
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
 #include "primitives.h"
@@ -35,7 +36,11 @@ InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
 }  // namespace
 
 std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs) {
-  return fuse(network, {.backend = "cpu", .pool_with_statistics = true, .outputs = std::move(outputs)});
+  return with_integers(network, fuse(network, {.backend = "cpu", .pool_with_statistics = true, .outputs = outputs}), outputs);
+}
+
+std::vector<Node> fused_to_predict(const Network& network, const std::vector<LayerPort>& outputs) {
+  return folded(network, fused(network, outputs), outputs);
 }
 
 Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine) {
@@ -78,6 +83,11 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
       plan_(compile_context.network, nodes, training || compile_context.by, compile_context.type(),
             compile_context.options.request, compile_context.by) {
   const auto make = [this](const Node& node) { return make_operation(compile_context_, node); };
+  if (!plan_.planner().training()) {
+    const auto kept = plan_.kept();
+    int8_ = std::make_unique<Int8Plan>(compile_context.network, nodes, std::vector<LayerPort>(kept.begin(), kept.end()));
+  }
+  compile_context.int8 = int8_.get();
   plan_input(nodes);
   plan_.plan_forward(make, compile_context_.options.recompute && !compile_context_.by);
   input_desc_ = compile_context_.input_desc;
@@ -101,6 +111,7 @@ void Executable::plan_input(const std::vector<Node>& nodes) {
   const auto reads_input = [](const Node& node) { return node.inputs.front() == Network::kInput; };
   const auto reader = std::find_if(nodes.begin(), nodes.end(), reads_input);
   const bool free = input.readers == 1 && reader != nodes.end() && reader->kind == Node::Kind::conv;
+  if (reader != nodes.end() && compile_context_.layer(reader->layer).op == kQuantise) input.spec.layout = Layout::channels_last;
   compile_context_.input_desc = input.spec.desc();
   if (!free) input.tensor = plan_.planner().tensor(input.spec.bytes());
 }

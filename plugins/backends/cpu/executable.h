@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "int8/int8_plan.h"
 #include "kernels/ingest.h"
 #include "millrace/backend/executable_plan.h"
 #include "operation.h"
@@ -21,6 +22,8 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 
 // The network after this backend's fusion. `outputs`: values that are read outside layers.
 std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs = {});
+// The same for a replica that only predicts: with folding.h.
+std::vector<Node> fused_to_predict(const Network& network, const std::vector<LayerPort>& outputs = {});
 
 class Executable {
  public:
@@ -63,6 +66,7 @@ class Executable {
   ExecutablePlan<Operation> plan_;
   dnnl::memory::desc input_desc_;
   InputPlane input_;
+  std::unique_ptr<Int8Plan> int8_;
 
   std::vector<Map> kept_maps_;  // parallel to the plan's kept()
   Map gradient_ = {};

@@ -1,5 +1,4 @@
 // Fully connected layers through oneDNN. A map is read in place: the weights are treated as (out, C, H, W).
-#include "primitives.h"
 #include "weighted.h"
 
 namespace millrace::cpu {

@@ -41,14 +41,12 @@ dnnl::memory::data_type to_dnnl(DataType type) {
 }
 
 TensorView view_of(const Map& map) {
-  TensorView view;
-  view.data = map.data;
-  view.type = map.type;
-  view.stride_n = map.stride_n;
-  view.stride_pixel = map.stride_pixel;
-  view.stride_block = map.stride_block;
-  view.padded = map.padded ? map.blocks() * Map::kLanes : map.channels;
-  return view;
+  return TensorView{.data = map.data,
+                    .stride_n = map.stride_n,
+                    .stride_pixel = map.stride_pixel,
+                    .stride_block = map.stride_block,
+                    .padded = map.padded ? map.blocks() * Map::kLanes : map.channels,
+                    .type = map.type};
 }
 
 }  // namespace millrace::cpu

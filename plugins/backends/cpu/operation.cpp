@@ -1,5 +1,6 @@
 #include "operation.h"
 
+#include "int8/int8_plan.h"
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -25,6 +26,13 @@ void GradientTarget::finish() const {
 }
 
 std::unique_ptr<Operation> make_operation(CompileContext& compile_context, const Node& node) {
+  const auto op = [&](int index) -> const std::string& { return compile_context.layer(index).op; };
+  if (op(node.output) == kQuantise ||
+      (compile_context.int8 != nullptr && multiplies_bytes() && is_int8(compile_context.layer(node.layer)))) {
+    if (op(node.layer) == kQuantise) return make_quantise(compile_context, node);
+    return is_int8(compile_context.layer(node.layer)) ? make_int8_window(compile_context, node)
+                                                      : make_of_integers(compile_context, node);
+  }
   switch (node.kind) {
     case Node::Kind::conv: return make_convolution(compile_context, node);
     case Node::Kind::linear: return make_linear(compile_context, node);

@@ -16,6 +16,8 @@
 
 namespace millrace::cpu {
 
+class Int8Plan;
+
 // Common inputs for making operations. Outlives them.
 struct CompileContext {
   const Network& network;
@@ -28,8 +30,11 @@ struct CompileContext {
   // Executables end with a backward to the gradient by this value. REQUIRES: a network without trained parameters.
   std::optional<LayerPort> by = {};
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
+  Int8Plan* int8 = nullptr;         // of the executable that is being made; null if that trains
 
   CompileContext with(const Network& other) const { return {other, options, layout, parameters, engine, stream, checks, by}; }
+  // True if nothing is trained, so that the weights are constants (folding.h).
+  bool predicts() const { return options.train_batch == 0 && options.largest_train_batch == 0 && !by; }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
@@ -122,6 +127,10 @@ std::unique_ptr<Operation> make_normalisation(CompileContext& compile_context, c
 std::unique_ptr<Operation> make_unary(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_joining(CompileContext& compile_context, const Node& node);
 std::unique_ptr<Operation> make_portable(CompileContext& compile_context, const Node& node);
+// For networks in int8: rounding, nodes from with_integers() that are convolutions or linear layers, and their other nodes.
+std::unique_ptr<Operation> make_quantise(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_int8_window(CompileContext& compile_context, const Node& node);
+std::unique_ptr<Operation> make_of_integers(CompileContext& compile_context, const Node& node);
 
 inline PoolWindow pool_window(const PoolAttributes& pool) {
   return {pool.kernel.height, pool.kernel.width, pool.stride.height, pool.stride.width,

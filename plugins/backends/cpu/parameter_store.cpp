@@ -1,6 +1,7 @@
 #include "parameter_store.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -14,15 +15,6 @@ namespace millrace::cpu {
 namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
-
-void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, float* destination,
-               const dnnl::engine& engine) {
-  dnnl::memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
-  dnnl::memory out(to, engine, destination);
-  dnnl::stream stream(engine);
-  dnnl::reorder(in, out).execute(stream, in, out);
-  stream.wait();
-}
 
 }  // namespace
 
@@ -99,9 +91,55 @@ void ParameterStore::plan_workspace() {
   }
 }
 
+PreparedWeights& ParameterStore::prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
+                                         std::function<void(const float* weights, void* to)> fill) {
+  const auto same = [&](const PreparedWeights& each) { return each.conv == &conv && each.form == form; };
+  if (const auto found = std::ranges::find_if(prepared_, same); found != prepared_.end()) return *found;
+  prepared_.push_back({&conv, norm, form, bytes, std::move(fill), nullptr, nullptr, 0});
+  if (!started_) return prepared_.back();
+  place(prepared_.back(), later_memory_.emplace_back(prepared_.back().all_bytes()).as<std::byte>());
+  return prepared_.back();
+}
+
+std::size_t ParameterStore::prepared_bytes() const {
+  std::size_t bytes = 0;
+  for (const PreparedWeights& each : prepared_) bytes += each.all_bytes();
+  return bytes;
+}
+
+std::byte* ParameterStore::place(PreparedWeights& prepared, std::byte* memory) {
+  prepared.weights = memory;
+  prepared.bias = reinterpret_cast<float*>(memory + aligned(prepared.bytes));
+  return memory + prepared.all_bytes();
+}
+
+void ParameterStore::refresh(PreparedWeights& prepared, const dnnl::engine& engine) {
+  if (prepared.version == version_) return;
+  const std::vector<int>& parameters = prepared.conv->parameters;
+  std::vector<float> weights = read(kValue, parameters[0], engine);
+  const std::size_t channels = prepared.channels(), each = weights.size() / channels;
+  const std::span<float> bias(prepared.bias, channels);
+  std::ranges::fill(bias, 0.0F);
+  if (parameters.size() > 1) std::copy_n(value(parameters[1]), channels, bias.begin());
+  if (prepared.norm != nullptr) {
+    const NormaliseArguments norm = normalise_arguments(*this, *prepared.norm);
+    for (std::size_t c = 0; c < channels; ++c) {
+      const double deviation = std::sqrt(double{norm.variance[c]} + double{norm.epsilon});
+      const double scale = (norm.scale == nullptr ? 1 : double{norm.scale[c]}) / deviation;
+      for (float& weight : std::span(weights).subspan(c * each, each)) weight = static_cast<float>(double{weight} * scale);
+      const double shift = norm.shift == nullptr ? 0 : double{norm.shift[c]};
+      bias[c] = static_cast<float>((double{bias[c]} - double{norm.mean[c]}) * scale + shift);
+    }
+  }
+  prepared.fill(weights.data(), prepared.weights);
+  prepared.version = version_;
+}
+
 void ParameterStore::append_to(MemoryPlan& plan) const {
   const std::size_t directions = (most_directions_ + most_rearranged_) * sizeof(float);
   plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
+  if (const std::size_t prepared = prepared_bytes(); prepared > 0)
+    plan.items.push_back({"weights prepared for kernels", prepared});
 }
 
 void ParameterStore::start() {
@@ -111,6 +149,10 @@ void ParameterStore::start() {
   directions_ = MemoryRegion(most_directions_ * sizeof(float));
   rearranged_ = MemoryRegion(most_rearranged_ * sizeof(float));
   orthogonaliser_.start();
+  prepared_memory_ = MemoryRegion(prepared_bytes());
+  auto* free = prepared_memory_.as<std::byte>();
+  for (PreparedWeights& each : prepared_) free = place(each, free);
+  started_ = true;
 }
 
 void ParameterStore::add_kept_gradients(int bucket) {
@@ -144,6 +186,7 @@ void* ParameterStore::computed_value(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
+  values_changed();
   for (const UpdatePlan::Range& range : plan_.updates.ranges(bucket)) {
     for (const int index : range.parameters) update(index, range, step);
   }
@@ -211,6 +254,7 @@ void ParameterStore::orthogonalise(int index, const Optimizer& optimizer) {
 }
 
 void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_back) {
+  values_changed();
   blend_into(host_queue, copy, decay, [&](float* blended) {
     kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.parameters.blended());
     if (write_back) refresh_all_bf16();
@@ -220,6 +264,7 @@ void ParameterStore::lerp_into(std::string_view copy, double decay, bool write_b
 void ParameterStore::swap_with(std::string_view copy) {
   float* const begun = begun_copy(copy);
   if (begun == nullptr) return;
+  values_changed();
   std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.parameters.blended(), begun);
   refresh_all_bf16();
 }
@@ -251,6 +296,7 @@ void ParameterStore::write(std::string_view state, int index, std::span<const fl
   } else {
     std::copy(values.begin(), values.end(), destination);
   }
+  values_changed();
   if (state == kValue) refresh_bf16(index);
   plan_.states.written(plan_.states.find(state, index));
 }

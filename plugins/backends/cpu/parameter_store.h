@@ -3,11 +3,13 @@
 // Threading: planning and values only on the replica's thread; plan() from any thread after start().
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <vector>
 
+#include "folding.h"
 #include "memory_region.h"
 #include "millrace/backend/store_plan.h"
 #include "orthogonaliser.h"
@@ -55,9 +57,13 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   WeightLayouts& layouts() { return layouts_; }
   void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
+  // For replicas that only predict, also after start(). Returns the same object for equal layers and forms.
+  PreparedWeights& prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
+                           std::function<void(const float* weights, void* to)> fill);
 
   // ---- After start() ----
   void start();
+  void refresh(PreparedWeights& prepared, const dnnl::engine& engine);  // computes them if the parameters have changed
   void* computed_value(int index);  // for weights with a layout, in WeightLayouts::computed(): read by passes
   void add_kept_gradients(int bucket);
 
@@ -68,6 +74,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
+  std::uint64_t version() const { return version_; }  // of the values; at least 1
 
  private:
   int count() const { return static_cast<int>(network_.parameters.size()); }
@@ -81,8 +88,16 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void orthogonalise(int index, const Optimizer& optimizer);
   void refresh_bf16(int index);
   void refresh_all_bf16();
+  std::size_t prepared_bytes() const;
+  static std::byte* place(PreparedWeights& prepared, std::byte* memory);  // returns the end of its memory
+  void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
+  std::deque<PreparedWeights> prepared_;
+  MemoryRegion prepared_memory_;            // one region: large pages make its first use faster
+  std::vector<MemoryRegion> later_memory_;  // of those requested after start()
+  std::uint64_t version_ = 1;               // of the values
+  bool started_ = false;
   std::vector<std::size_t> bf16_offsets_;  // by parameter
   std::size_t bf16_ = 0;                   // elements
   MemoryRegion bf16_values_;

@@ -235,17 +235,6 @@ TrialOperand weights_of(const WindowSum& sum) {
 // Winograd's algorithm of 4 x 4 outputs rounds more: its transforms multiply by up to 8 and divide by up to 24.
 double rounding_of(const WindowSum& sum) { return sum.how == dnnl::algorithm::convolution_winograd ? 0x1p-16 : 0x1p-21; }
 
-Trial trial_of(const WindowSum& sum, const Base& desc) {
-  return {.shape = shape_of(sum),
-          .result = result_of(sum),
-          .x = map_of(x_of(sum)),
-          .w = weights_of(sum),
-          .y = map_of(y_of(sum)),
-          .bias = !sum.bias.is_zero(),
-          .scratch = desc.scratchpad_desc().get_size(),
-          .rounding = rounding_of(sum)};
-}
-
 Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   const dnnl::engine engine = desc.get_engine();
   for (const memory::desc* operand : {&sum.source, &sum.weights, &sum.destination}) {
@@ -254,7 +243,9 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
   dnnl::primitive primitive;
   if (const std::string fault = library_fault([&] { primitive = dnnl::primitive(desc.get()); }); !fault.empty())
     return fmt::format("it {} when created", fault);
-  return find_fault(trial_of(sum, desc), scratch, [&](const TrialMemory& at) {
+  Trial trial = trial_of(sum);
+  trial.scratch = desc.scratchpad_desc().get_size();
+  return find_fault(trial, scratch, [&](const TrialMemory& at) {
     const auto in = [&](const memory::desc& of, void* data) { return memory(of, engine, data); };
     const bool data = sum.pass == WindowSum::Pass::data, weights = sum.pass == WindowSum::Pass::weights,
                forward = sum.pass == WindowSum::Pass::forward;
@@ -264,6 +255,8 @@ Fault run(const WindowSum& sum, const Base& desc, MemoryRegion& scratch) {
                                                  {weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, in(sum.weights, at.w)},
                                                  {forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, in(sum.destination, destination)},
                                                  {DNNL_ARG_SCRATCHPAD, in(desc.scratchpad_desc(), at.scratch)}};
+    MemoryRegion zeros(sum.added.get_size());  // so that the known results hold
+    if (!sum.added.is_zero()) arguments.emplace(kAddedArgument, in(sum.added, zeros.as<void>()));
     if (at.bias != nullptr) arguments.emplace(weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, in(sum.bias, at.bias));
     dnnl::stream stream(engine);
     primitive.execute(stream, arguments);
@@ -366,6 +359,17 @@ std::string kernel_versions() {
 TrialOperand trial_operand(const memory::desc& desc) {
   const bool is_bf16 = type_of(desc) == memory::data_type::bf16;
   return {{is_bf16 ? DataType::bf16 : DataType::f32, offsets_of(desc)}, desc.get_size()};
+}
+
+Trial trial_of(const WindowSum& sum) {
+  return {.shape = shape_of(sum),
+          .result = result_of(sum),
+          .x = map_of(x_of(sum)),
+          .w = weights_of(sum),
+          .y = map_of(y_of(sum)),
+          .bias = !sum.bias.is_zero(),
+          .relu = sum.relu,
+          .rounding = rounding_of(sum)};
 }
 
 Base PrimitiveChecks::describe(const dnnl::engine& engine, const WindowSum& sum) const {

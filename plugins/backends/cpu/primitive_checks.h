@@ -47,6 +47,9 @@ std::string kernel_versions();
 // The operand in memory with layout `desc`. REQUIRES: a layout of strides and blocks.
 TrialOperand trial_operand(const dnnl::memory::desc& desc);
 
+// A sum's operands as they lie, without scratch memory. REQUIRES: no layout is "any".
+Trial trial_of(const WindowSum& sum);
+
 class PrimitiveChecks {
  public:
   PrimitiveChecks() = default;  // checks nothing

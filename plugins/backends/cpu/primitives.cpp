@@ -45,15 +45,32 @@ dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc) {
   return made;
 }
 
-dnnl::primitive_attr attributes() {
+dnnl::primitive_attr attributes(const memory::desc& added, bool relu) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::post_ops after;
+  if (!added.is_zero()) after.append_binary(dnnl::algorithm::binary_add, added);
+#if DNNL_VERSION_MAJOR >= 3
+  if (relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0x1p-100F, 0);
+#else
+  if (relu) after.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0x1p-100F, 0);
+#endif
+  if (after.len() > 0) attributes.set_post_ops(after);
   return attributes;
 }
 
 bool is_slow_convolution(const dnnl::primitive_desc_base& desc) {
   const std::string implementation = desc.impl_info_str();
   return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
+}
+
+void rearrange(const memory::desc& from, const float* source, const memory::desc& to, void* destination,
+               const dnnl::engine& engine) {
+  memory in(from, engine, const_cast<float*>(source));  // NOLINT: oneDNN has no const memory
+  memory out(to, engine, destination);
+  dnnl::stream stream(engine);
+  dnnl::reorder(in, out).execute(stream, in, out);
+  stream.wait();
 }
 
 memory::desc in_any_layout(const memory::desc& desc) { return in_any_layout(desc, type_of(desc)); }

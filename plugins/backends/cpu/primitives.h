@@ -17,9 +17,12 @@ namespace millrace::cpu {
 dnnl::engine processor();
 
 // ---- Primitives ----
-// Scratch memory comes from the caller. Nothing is fused into a primitive: oneDNN's ReLU turns NaN into 0 (maxps of x86), which
-// would hide non-finite results.
-dnnl::primitive_attr attributes();
+// Scratch memory comes from the caller. `added`: a tensor like the result, which is added to it; zero: none. `relu`: after that.
+//
+// oneDNN's ReLU turns NaN into 0 (maxps of x86), which would hide non-finite results. Its leaky ReLU does not, so this one
+// multiplies negative values by 2^-100: next to any other value they count as 0. -inf stays -inf.
+dnnl::primitive_attr attributes(const dnnl::memory::desc& added = {}, bool relu = false);
+inline constexpr int kAddedArgument = DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1;
 
 // The primitive of a description. Throws Error(device) if oneDNN crashes while creating it.
 dnnl::primitive make_primitive(const dnnl::primitive_desc_base& desc);
@@ -69,6 +72,10 @@ dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
 // The same tensor and element order in another type; empty if the layout has no name for that (oneDNN 3).
 std::optional<dnnl::memory::desc> in_type(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
+
+// Copies a tensor from one layout and type to another.
+void rearrange(const dnnl::memory::desc& from, const float* source, const dnnl::memory::desc& to, void* destination,
+               const dnnl::engine& engine);
 
 // Element positions. REQUIRES: a desc without format_tag::any.
 struct Strides {

@@ -56,16 +56,28 @@ Weighted::PrimitiveDesc Weighted::first_right(const WindowSum& sum, std::initial
   }
 }
 
-std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum) const {
+std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum, std::initializer_list<Change> changes) const {
   try {
     for (;;) {
-      Choice choice = first_fast(sum, {as_it_lies, in_any});
+      Choice choice = first_fast(sum, changes);
       // A slow one only serves to find the operands' layouts, and hardly ever computes.
       if (is_slow(choice.desc) || compile_context_.checks.is_right(choice.sum, choice.desc)) return choice;
     }
   } catch (const dnnl::error&) {
     return std::nullopt;
   }
+}
+
+std::optional<Weighted::Choice> Weighted::with_rest(WindowSum sum) {
+  const std::vector<LayerPort>& kept = compile_context_.options.request.outputs;
+  const bool is_read = node_.output == network_.result().layer || std::ranges::count(kept, LayerPort(node_.output)) > 0;
+  sum.relu = node_.activation == Activation::relu && !is_read;  // 2^-100 times a value is not for the user's eyes
+  const bool leaves = node_.activation == Activation::relu && !sum.relu;
+  if (node_.residual != kNoResidual && !leaves) sum.added = sum.destination;
+  if (!compile_context_.predicts() || finishes_apart() || (!sum.relu && sum.added.is_zero())) return std::nullopt;
+  std::optional<Choice> choice = in_own_type(sum, {as_it_lies});
+  fuses_ = choice && !is_slow(choice->desc);
+  return fuses_ ? choice : std::nullopt;
 }
 
 // Weights and input have the network's layouts in the network's type; float32 copies belong to this operation alone.
@@ -76,13 +88,22 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc held_source = input() == Network::kInput ? compile_context_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
-  const Desc weights = compile_context_.parameters.layouts().has(parameter)
-                           ? compile_context_.parameters.layouts().computed(parameter)
-                           : in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
+  const bool has_layout = norm_ == nullptr && compile_context_.parameters.layouts().has(parameter);
+  const Desc weights = has_layout ? compile_context_.parameters.layouts().computed(parameter)
+                                  : in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   const WindowSum sum = sum_of(WindowSum::Pass::forward, source, weights, destination);
-  const std::optional<Choice> own = in_own_type(sum);
+  std::optional<Choice> own = with_rest(sum);
+  if (!own) own = in_own_type(sum, {as_it_lies, in_any});
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
-  if (!compile_context_.parameters.layouts().has(parameter)) {
+  const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
+  if (norm_ != nullptr) {
+    compile_context_.checks.require_right_copies(canonical_weights(), chosen_weights);
+    folded_ = &compile_context_.parameters.prepare(
+        layer(), norm_, layout_text(chosen_weights), chosen_weights.get_size(),
+        [canonical = canonical_weights(), chosen_weights, engine = compile_context_.engine](const float* plain, void* to) {
+          rearrange(canonical, plain, chosen_weights, to, engine);
+        });
+  } else if (!has_layout) {
     const Desc layout = own ? own->desc.query_md(dnnl::query::weights_md) : *in_type(canonical_weights(), type_of(weights));
     compile_context_.parameters.layouts().set(parameter, layout, canonical_weights());
   }
@@ -95,8 +116,9 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   forward_.source.plan(planner, compile_context_.checks, free_input ? compile_context_.input_desc : held_source,
                        chosen.query_md(dnnl::query::src_md));
   forward_.destination.plan(planner, compile_context_.checks, destination, chosen.query_md(dnnl::query::dst_md));
-  forward_.weights.plan(planner, compile_context_.checks, compile_context_.parameters.layouts().computed(parameter),
-                        chosen.query_md(dnnl::query::weights_md));
+  forward_.weights.plan(planner, compile_context_.checks,
+                        norm_ != nullptr ? chosen_weights : compile_context_.parameters.layouts().computed(parameter),
+                        chosen_weights);
   forward_.step.plan(planner, chosen);
 }
 
@@ -106,6 +128,7 @@ void Weighted::plan(Planner& planner) {
   Value& output = plan_output(planner, output_type(planner));
   choose_forward(planner, output);
   planner.use(planner.value(input()).tensor);
+  if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
   if (node_.activation == Activation::gelu) before_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
 }
 
@@ -170,13 +193,22 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   void* const result = binding.at(before_ == kNoTensor ? to.tensor : before_);
   output_ = to.spec.map(binding.at(to.tensor));
   pre_activation_ = to.spec.map(result);
-  if (forward_) {
-    forward_.bind(binding, engine, binding.at(from.tensor), compile_context_.parameters.computed_value(layer().parameters[0]),
-                  result);
-    if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
-  }
+  if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
-  if (has_bias()) bias_ = memory(bias, engine, value(1));
+  if (forward_) {
+    const int parameter = layer().parameters[0];
+    void* const weights = folded_ != nullptr ? folded_->weights : compile_context_.parameters.computed_value(parameter);
+    forward_.bind(binding, engine, binding.at(from.tensor), weights, result);
+    if (sums_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
+    arguments_ = {{DNNL_ARG_SRC, forward_.source.memory()},
+                  {DNNL_ARG_WEIGHTS, forward_.weights.memory()},
+                  {DNNL_ARG_DST, forward_.destination.memory()},
+                  {DNNL_ARG_SCRATCHPAD, forward_.step.scratch_memory}};
+    if (has_bias() && !finishes_apart())
+      arguments_.emplace(DNNL_ARG_BIAS, memory(bias, engine, const_cast<float*>(this->bias())));
+    if (fuses_ && node_.residual != kNoResidual)
+      arguments_.emplace(kAddedArgument, memory(destination_desc(to.spec), engine, residual_.data));
+  }
   if (!has_gradient_) return;
 
   d_output_ = to.spec.map(binding.at(to.gradient));
@@ -191,30 +223,28 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
 
 void Weighted::forward(const Pass&) {
   dnnl::stream& stream = compile_context_.stream;
+  if (folded_ != nullptr) compile_context_.parameters.refresh(*folded_, compile_context_.engine);
   forward_.source.load(stream);
   forward_.weights.load(stream);
-  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_.source.memory()},
-                                               {DNNL_ARG_WEIGHTS, forward_.weights.memory()},
-                                               {DNNL_ARG_DST, forward_.destination.memory()},
-                                               {DNNL_ARG_SCRATCHPAD, forward_.step.scratch_memory}};
-  if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
-  forward_.step.primitive.execute(stream, arguments);
+  forward_.step.primitive.execute(stream, arguments_);
   forward_.destination.store(stream);
-  if (finishes_apart()) finish();
-  const bool is_left = node_.activation == Activation::relu ? !finishes_apart() : node_.activation != Activation::none;
+  if (sums_apart()) finish();
+  const bool relu_is_done = sums_apart() || fuses_;
+  const bool is_left = node_.activation == Activation::relu ? !relu_is_done : node_.activation != Activation::none;
   if (is_left) kernels().activate(node_.activation, pre_activation_, output_);
 }
 
-// Adds the bias and applies a ReLU in the same pass: as a normalisation with mean 0 and with variance and epsilon that sum to 1,
-// also for the padding after the last channel.
+// Adds bias and residual, and applies a ReLU in the same pass: as a normalisation with mean 0 and with variance and epsilon that
+// sum to 1, also for the padding after the last channel.
 void Weighted::finish() const {
-  const bool relu = node_.activation == Activation::relu;
-  if (!has_bias() && !relu) return;
+  const bool relu = node_.activation == Activation::relu, adds_bias = has_bias() && finishes_apart();
+  if (!adds_bias && !relu && node_.residual == kNoResidual) return;
   NormaliseArguments arguments;
   arguments.x = arguments.y = pre_activation_;
   arguments.mean = arguments.variance = zeros_.data();
   arguments.epsilon = 1;
-  arguments.shift = has_bias() ? value(1) : nullptr;
+  arguments.shift = adds_bias ? value(1) : nullptr;
+  arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
   arguments.activation = relu ? Activation::relu : Activation::none;
   kernels().normalise(arguments);
 }

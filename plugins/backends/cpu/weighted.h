@@ -5,8 +5,10 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "folding.h"
 #include "operand.h"
 #include "window_sum.h"
 
@@ -14,7 +16,8 @@ namespace millrace::cpu {
 
 class Weighted : public Operation {
  public:
-  using Operation::Operation;
+  Weighted(CompileContext& compile_context, const Node& node)
+      : Operation(compile_context, node), norm_(folded_norm(compile_context.network, node)) {}
   void plan(Planner& planner) final;
   void plan_backward(Planner& planner) final;
   void bind(const Planner& planner, const Binding& binding) final;
@@ -41,7 +44,7 @@ class Weighted : public Operation {
 
   bool training() const { return training_; }
   std::int64_t samples() const { return samples_; }
-  bool has_bias() const { return layer().parameters.size() > 1; }
+  bool has_bias() const { return norm_ != nullptr || layer().parameters.size() > 1; }
   dnnl::prop_kind forward_kind() const {
     return training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   }
@@ -67,25 +70,33 @@ class Weighted : public Operation {
   // The same, repeated until it computes correctly.
   PrimitiveDesc first_right(const WindowSum& sum, std::initializer_list<Change> changes) const;
   // In the network's type. Empty if all are wrong.
-  std::optional<Choice> in_own_type(const WindowSum& sum) const;
+  std::optional<Choice> in_own_type(const WindowSum& sum, std::initializer_list<Change> changes) const;
+  // In replicas that only predict, with the addition and ReLU after it. Empty if none is fast and right, or none follows.
+  std::optional<Choice> with_rest(WindowSum sum);
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);
   Desc computed_destination(const Planner& planner) const;
   bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
+  bool sums_apart() const { return finishes_apart() || (node_.residual != kNoResidual && !fuses_); }
+  const float* bias() const { return folded_ != nullptr ? folded_->bias : value(1); }
   void finish() const;
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
+  const Layer* const norm_;            // folded into the weights; null: none
+  PreparedWeights* folded_ = nullptr;  // its weights
   bool training_ = false;
+  bool fuses_ = false;  // forward's primitive adds the residual and applies the ReLU
   std::int64_t samples_ = 0;
-  TensorId before_ = kNoTensor;       // input of gelu
-  Product forward_, data_, weights_;  // forward; backward to the input; backward to the weights
-  dnnl::memory bias_, d_bias_;
+  TensorId before_ = kNoTensor;                      // input of gelu
+  Product forward_, data_, weights_;                 // forward; backward to the input; backward to the weights
+  std::unordered_map<int, dnnl::memory> arguments_;  // of forward
+  dnnl::memory d_bias_;
   std::vector<float> zeros_;  // by channel, for finish()
   Planner::Contribution contribution_;
   GradientTarget d_input_;
-  Map pre_activation_, output_, d_output_;
+  Map residual_, pre_activation_, output_, d_output_;
   bool has_gradient_ = false;
 };
 

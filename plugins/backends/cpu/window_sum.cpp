@@ -28,7 +28,8 @@ Base first_allowed(Desc desc, const Pick& pick) {
 WindowSum forward_of(const WindowSum& sum) {
   WindowSum forward = sum;
   forward.pass = WindowSum::Pass::forward;
-  forward.bias = memory::desc();
+  forward.bias = forward.added = memory::desc();
+  forward.relu = false;
   const memory::data_type type = type_of(sum.destination);
   for (memory::desc* operand : {&forward.source, &forward.weights, &forward.destination}) {
     *operand = in_any_layout(*operand, type);
@@ -37,8 +38,8 @@ WindowSum forward_of(const WindowSum& sum) {
 }
 
 Description<dnnl::convolution_forward> describe_forward(const dnnl::engine& engine, const WindowSum& s) {
-  return describe<dnnl::convolution_forward>(engine, attributes(), s.forward_kind, s.how, s.source, s.weights, s.bias,
-                                             s.destination, s.strides, s.dilates, s.before, s.after);
+  return describe<dnnl::convolution_forward>(engine, attributes(s.added, s.relu), s.forward_kind, s.how, s.source, s.weights,
+                                             s.bias, s.destination, s.strides, s.dilates, s.before, s.after);
 }
 
 Base describe_convolution(const dnnl::engine& engine, const WindowSum& s, const Pick& pick) {
@@ -74,7 +75,8 @@ Base describe_transposed(const dnnl::engine& engine, const WindowSum& s, const P
 }
 
 Description<dnnl::inner_product_forward> describe_linear_forward(const dnnl::engine& engine, const WindowSum& s) {
-  return describe<dnnl::inner_product_forward>(engine, attributes(), s.forward_kind, s.source, s.weights, s.bias, s.destination);
+  return describe<dnnl::inner_product_forward>(engine, attributes(s.added, s.relu), s.forward_kind, s.source, s.weights, s.bias,
+                                               s.destination);
 }
 
 Base describe_linear(const dnnl::engine& engine, const WindowSum& s, const Pick& pick) {
@@ -113,7 +115,8 @@ WindowSum as_chosen(WindowSum sum, const Base& chosen) {
 }
 
 WindowSum of_first(WindowSum sum, memory::dim samples) {
-  for (memory::desc* map : {&sum.source, &sum.destination}) {
+  for (memory::desc* map : {&sum.source, &sum.destination, &sum.added}) {
+    if (map->is_zero()) continue;
     memory::dims dims = dims_of(*map);
     dims[0] = samples;
     *map = map->submemory_desc(dims, memory::dims(dims.size(), 0));
@@ -150,9 +153,9 @@ std::string layout_text(const memory::desc& desc) {
 }
 
 std::string key_of(const WindowSum& sum) {
-  return fmt::format("{}; {} {} {}{}{}", to_text(sum), layout_text(sum.source), layout_text(sum.weights),
+  return fmt::format("{}; {} {} {}{}{}{}{}", to_text(sum), layout_text(sum.source), layout_text(sum.weights),
                      layout_text(sum.destination), sum.forward_kind == dnnl::prop_kind::forward_inference ? " inference" : "",
-                     sum.bias.is_zero() ? "" : " bias");
+                     sum.bias.is_zero() ? "" : " bias", sum.added.is_zero() ? "" : " added", sum.relu ? " relu" : "");
 }
 
 }  // namespace millrace::cpu

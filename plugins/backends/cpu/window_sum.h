@@ -21,6 +21,9 @@ struct WindowSum {
   // The pass's operands, one of which is its result; in a backward pass, `destination` is its gradient. oneDNN chooses the layout
   // of "any" operands. A zero bias means none. Those of a product are (rows, inner), (inner, columns) and (rows, columns).
   Desc source = {}, weights = {}, bias = {}, destination = {};
+  // Forward only: see attributes().
+  Desc added = {};
+  bool relu = false;
 };
 
 // Selects among oneDNN's implementations.

@@ -9,7 +9,6 @@
 #include "millrace/backend/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/error.h"
-#include "millrace/kernels.h"
 #include "millrace/plugin.h"
 #include "millrace/util/group.h"
 

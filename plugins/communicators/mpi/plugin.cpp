@@ -2,7 +2,6 @@
 #include <dlfcn.h>
 
 #include <filesystem>
-#include <memory>
 
 #include "millrace/communicator.h"
 #include "millrace/error.h"

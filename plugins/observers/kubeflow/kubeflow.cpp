@@ -11,7 +11,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <span>
 
 #include "millrace/observer.h"
 #include "millrace/plugin.h"

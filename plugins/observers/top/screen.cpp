@@ -4,7 +4,6 @@
 #include <wchar.h>
 
 #include <algorithm>
-#include <clocale>
 #include <cmath>
 #include <cstdlib>
 #include <cwchar>

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "testkit/files.h"
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -49,9 +52,7 @@ TEST_F(ReadFolderTest, ALinkThatLeadsNowhereIsABadSample) {
   EXPECT_EQ(warnings_.warnings(),
             (std::vector<std::string>{fmt::format("left out of '{}': 1 broken link, 'cow'", root_.path().string())}));
   Sample sample;
-  const Error error = testkit::error_of([&] { testkit::read(*source, 1, sample); });
-  EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which does not exist", root_ / "cat/2.jpg"));
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::content, [&] { testkit::read(*source, 1, sample); }).message());
 }
 
 TEST_F(ReadFolderTest, NestedFoldersBelongToTheirClassInTheOrderOfWholePaths) {
@@ -101,27 +102,21 @@ TEST_F(ReadFolderTest, GivenClassesKeepTheirLabels) {
   EXPECT_EQ(path_of(*source, 0), "bird/1.jpg:2");
   EXPECT_EQ(path_of(*source, 1), "dog/1.jpg:0");
   ASSERT_EQ(warnings_.warnings().size(), 1U);
-  EXPECT_NE(warnings_.warnings()[0].find("class 'cat' has no image"), std::string::npos);
+  EXPECT_MESSAGE(warnings_.warnings()[0]);
   given.classes = {"dog", "birds"};
-  EXPECT_NE(error_of(given).message().find("bird' is not among `classes`: did you mean 'birds'?"), std::string::npos);
+  EXPECT_MESSAGE(error_of(given).message());
   write("elk/1.jpg");
   const std::string several = error_of(given).message();
-  EXPECT_NE(several.find("elk' are not among `classes`; leave_out = [\"bird\", \"elk\"] in ["), std::string::npos) << several;
+  EXPECT_MESSAGE(several);
 }
 
 TEST_F(ReadFolderTest, AMissingFolderIsNamedWithTheParentThatExists) {
   write("train/a/1.jpg");
   auto missing = params();
   missing.path = root_ / "trian/x";
-  try {
-    ReadFolder source(missing, context_);
-    FAIL() << "the constructor finds it";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.context(), std::vector<std::string>{"path"});
-    EXPECT_EQ(error.message(), fmt::format("'{}' does not exist: 'trian' is missing in '{}' (did you mean 'train'?)",
-                                           missing.path, root_.path().string()));
-  }
+  const Error error = testkit::error_of(ErrorKind::data, [&] { ReadFolder source(missing, context_); });
+  EXPECT_EQ(error.context(), std::vector<std::string>{"path"});
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadFolderTest, AFileIsNoFolder) {
@@ -134,23 +129,20 @@ TEST_F(ReadFolderTest, AFileIsNoFolder) {
 TEST_F(ReadFolderTest, AnEmptyFolderIsSaidToBeEmpty) {
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("is empty: expected one folder for each class"), std::string::npos);
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadFolderTest, FilesOfOtherProgramsAreNamed) {
   write("README");
   write("train.parquet");
-  EXPECT_EQ(error_of(params()).message(),
-            fmt::format("folder '{}' has no class folders, but 2 files such as 'train.parquet', a table that holds its images: "
-                        "write them as files, or as shards (.tar); expected one folder for each class, with images in it",
-                        root_.path().string()));
+  EXPECT_MESSAGE(error_of(params()).message());
 }
 
 TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
   write("a/1.gif");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("expected files that end in .jpg, .jpeg, .png"), std::string::npos);
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
@@ -158,18 +150,14 @@ TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
   write("stray.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("stray.jpg' is next to the class folders"), std::string::npos);
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadFolderTest, ImagesWithoutClassFoldersHaveNoLabels) {
   write("1.jpg");
   write("2.jpg");
   const std::string said = error_of(params()).message();
-  EXPECT_EQ(said.find(fmt::format("'{0}' has images, such as '1.jpg', but no class folders, so they have no labels: pipeline-run "
-                                  "--predict '{0}' --weights RUN_FOLDER predicts their classes",
-                                  params().path)),
-            0U)
-      << said;
+  EXPECT_MESSAGE(said);
 }
 
 TEST_F(ReadFolderTest, ALinkThatLeadsBackIsFound) {
@@ -183,13 +171,8 @@ TEST_F(ReadFolderTest, AFileThatVanishedIsABadSample) {
   const auto source = opened(params());
   fs::remove(root_ / "a/1.jpg");
   Sample sample;
-  try {
-    source->read(sample);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::content);
-    EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
-  }
+  const Error error = testkit::error_of(ErrorKind::content, [&] { source->read(sample); });
+  EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
 }
 
 TEST_F(ReadFolderTest, APatternFindsTheClassInThePathWhereverTheFileLies) {
@@ -212,8 +195,7 @@ TEST_F(ReadFolderTest, APatternAndGivenClassesGoTogether) {
   given.classes = {"wolf", "dog"};
   EXPECT_EQ(path_of(*opened(given), 0), "b_dog.jpg:1");
   given.classes = {"wolf", "dogs"};
-  EXPECT_EQ(error_of(given).message(),
-            fmt::format("'{}' is of class 'dog', which is not among `classes`: did you mean 'dogs'?", root_ / "b_dog.jpg"));
+  EXPECT_MESSAGE(error_of(given).message());
 }
 
 TEST_F(ReadFolderTest, APathThatThePatternDoesNotMatchIsNamed) {
@@ -221,7 +203,7 @@ TEST_F(ReadFolderTest, APathThatThePatternDoesNotMatchIsNamed) {
   write("train/dgo.2.jpg");
   const Error error = error_of(labelled(R"((cat|dog)\.\d)"));
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), fmt::format("label: the path 'train/dgo.2.jpg' in '{}' does not match", root_.path().string()));
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadFolderTest, APatternMayHaveNamedGroupsAnchorsAndUnicode) {
@@ -244,24 +226,19 @@ TEST_F(ReadFolderTest, APatternThatIsNoneIsAMistakeInTheFile) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.message();
   };
-  EXPECT_EQ(message("(cat"), "label: '(cat' is not a regular expression: missing ): (cat");
-  EXPECT_EQ(message("(cat)[z-a]"),
-            "label: '(cat)[z-a]' is not a regular expression: invalid character class range: z-a at character 7");
+  EXPECT_MESSAGE(message("(cat"));
+  EXPECT_MESSAGE(message("(cat)[z-a]"));
   const std::string beyond = "; lookahead, lookbehind and backreferences are not supported, and a named group is (?P<name>...)";
-  EXPECT_EQ(message("(cat)(?=x)"),
-            "label: '(cat)(?=x)' is not a regular expression: invalid perl operator: (?= at character 6" + beyond);
+  EXPECT_MESSAGE(message("(cat)(?=x)"));
   EXPECT_EQ(message(R"((cat)\1)"),
             R"(label: '(cat)\1' is not a regular expression: invalid escape sequence: \1 at character 6)" + beyond);
-  EXPECT_EQ(message("cat|dog"),
-            "label: 'cat|dog' has no group: put parentheses around the part that names the class, as in '(cat|dog)'");
+  EXPECT_MESSAGE(message("cat|dog"));
 }
 
 TEST_F(ReadFolderTest, AClassThatIsGivenTwiceIsAMistakeInTheFile) {
   auto twice = params();
   twice.classes = {"a", "b", "a"};
-  const Error error = testkit::error_of([&] { ReadFolder(twice, context_); });
-  EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_EQ(error.message(), "classes[2]: 'a' is listed twice, as classes[0] too");
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { ReadFolder(twice, context_); }).message());
 }
 
 TEST_F(ReadFolderTest, TheFingerprintFollowsNamesAndContent) {

@@ -1,6 +1,8 @@
 // Valid lists that are probably wrong.
 #include "read_list_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -10,15 +12,13 @@ TEST_F(ReadListTest, NamesWithoutTheirEndingAreFoundWithIt) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   auto params = list("file_name,label\n1,a\n2.jpg,b\n");
   opened(params);
-  EXPECT_NE(
-      run_.warnings().back().find(fmt::format("'{}' exists: ending = \".jpg\" adds the missing extension", folder_ / "1.jpg")),
-      std::string::npos);
+  EXPECT_MESSAGE(run_.warnings().back());
   params.ending = ".jpg";
   EXPECT_EQ(samples(params), (Texts{"1.jpg:0:", "2.jpg:1:"}));
   EXPECT_EQ(run_.warnings().size(), 1U);
   EXPECT_NE(error_of(list("file_name,label\n1,a\n")).message().find("ending = \".jpg\""), std::string::npos);
   folder_.write("c/3.jpg", "3");
-  EXPECT_NE(error_of(list("file_name,label\nc\\3.jpg,a\n")).message().find("paths in the list must use /"), std::string::npos);
+  EXPECT_MESSAGE(error_of(list("file_name,label\nc\\3.jpg,a\n")).message());
 }
 
 TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
@@ -34,10 +34,9 @@ TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
 TEST_F(ReadListTest, AWordForNoValueAndOtherEndingsAreTold) {
   for (const char* name : {"1.PNG", "2.jpg"}) folder_.write(name, name);
   opened(list("file_name,label\n2.jpg,a\n2.jpg,a\n1.PNG,nan\n"));
-  EXPECT_NE(run_.warnings().back().find("has the label 'nan'"), std::string::npos);
-  EXPECT_NE(error_of(list("file_name,label\n1.png,a\n")).message().find("1.PNG' exists: the list has another extension"),
-            std::string::npos);
-  EXPECT_NE(error_of(list("file_name,label\n'2.jpg',a\n")).message().find("lists use double quotes"), std::string::npos);
+  EXPECT_MESSAGE(run_.warnings().back());
+  EXPECT_MESSAGE(error_of(list("file_name,label\n1.png,a\n")).message());
+  EXPECT_MESSAGE(error_of(list("file_name,label\n'2.jpg',a\n")).message());
 }
 
 TEST_F(ReadListTest, NamesInAnotherFormAreFound) {
@@ -103,8 +102,7 @@ TEST_F(ReadListTest, LabelsThatSeemValuesAreWarnedOf) {
   for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
   opened(list("file_name,label\n1.jpg,10115\n2.jpg,80331\n"));
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("2 different integers among its 2 labels, up to 80331"), std::string::npos);
-  EXPECT_NE(run_.warnings()[0].find("if they are names, such as years, set classes = [\"10115\", \"80331\"]"), std::string::npos);
+  EXPECT_MESSAGE(run_.warnings()[0]);
 }
 
 // The square of a price in cents, as a loss, and its effect on weights.
@@ -119,8 +117,7 @@ TEST_F(ReadListTest, NumbersThatAreHugeAreWarnedOf) {
   };
   EXPECT_EQ(warned("-9999"), 0U);
   ASSERT_EQ(warned("-1e9"), 1U);
-  EXPECT_NE(run_.warnings()[0].find("column 'x' of '"), std::string::npos);
-  EXPECT_NE(run_.warnings()[0].find("has numbers as large as -1e+09"), std::string::npos) << run_.warnings()[0];
+  EXPECT_MESSAGE(run_.warnings()[0]);
 }
 
 TEST_F(ReadListTest, AFileOnTwoLinesIsWarnedOfWhereItsListIsDivided) {
@@ -131,9 +128,7 @@ TEST_F(ReadListTest, AFileOnTwoLinesIsWarnedOfWhereItsListIsDivided) {
   params.part = {0, 0.5};
   opened(params);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("is listed again, such as '1.jpg' in lines 2 and 4, and `part` divides files"),
-            std::string::npos)
-      << run_.warnings()[0];
+  EXPECT_MESSAGE(run_.warnings()[0]);
 }
 
 TEST_F(ReadListTest, AColumnOfOneNumberIsWarnedOf) {
@@ -157,7 +152,7 @@ TEST_F(ReadListTest, AColumnOfNumbersThatIsListedTwiceIsAMistake) {
   params.numbers = {"x", "y", "x"};
   const Error error = error_of(params);
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_EQ(error.message(), "numbers: column 'x' is listed twice");
+  EXPECT_MESSAGE(error.message());
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include <thread>
 
+#include "testkit/files.h"
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -39,12 +42,10 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
   EXPECT_EQ(samples(params), Texts{"one:0:"});
   params.path = folder_ / "empty";
   std::filesystem::create_directories(params.path);
-  EXPECT_EQ(error_of(params).message(),
-            fmt::format("path: none of metadata.csv, metadata.tsv, metadata.jsonl is in the folder '{}'", params.path));
+  EXPECT_MESSAGE(error_of(params).message());
   folder_.write("empty/metadata.jsonl", "");
   std::filesystem::create_symlink("gone.csv", folder_ / "empty/metadata.csv");  // this was meant rather than the other
-  EXPECT_EQ(error_of(params).message(),
-            fmt::format("'{}/metadata.csv' is a link to 'gone.csv', which does not exist", params.path));
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
@@ -150,7 +151,7 @@ TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
   auto params = list("file_name,label\n1.jpg,dog\n1.jpg,cat\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
-  EXPECT_EQ(run_.warnings().back(), fmt::format("class 'owl' has no file in '{}'", params.path));
+  EXPECT_MESSAGE(run_.warnings().back());
   params = list("file_name,label\n1.jpg,1\n1.jpg,0\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
@@ -162,16 +163,14 @@ TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
   auto params = list("file_name,label\n1.jpg,0\n1.jpg,1\n1.jpg,2\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
-  EXPECT_EQ(run_.warnings().back(), fmt::format("'{}': labels are read as positions of classes, not as names: '0' is class '1', "
-                                                "'1' is class '2', '2' is class '3'; if that is wrong, write the names as labels",
-                                                params.path));
+  EXPECT_MESSAGE(run_.warnings().back());
   params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
   params.classes = {"1", "2", "3"};
   EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:", "one:2:"}));
-  EXPECT_NE(run_.warnings().back().find(" listed again with another label"), std::string::npos) << "and nothing more";
+  EXPECT_MESSAGE(run_.warnings().back());
   params = list("file_name,label\n1.jpg,1\n1.jpg,2\n1.jpg,3\n");
   params.classes = {"cat", "dog", "owl"};
-  EXPECT_EQ(error_of(params).message(), params.path + ":4:7: column 'label': '3' is not among the 3 `classes`");
+  EXPECT_MESSAGE(error_of(params).message());
   params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(error_of(params).message(),
@@ -184,8 +183,7 @@ TEST_F(ReadListTest, LabelsAreAllNamesOrAllPositions) {
 TEST_F(ReadListTest, IntegersAreNamesWhereClassesNameThem) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,10\n1.jpg,-1\n1.jpg,2\n1.jpg,-1\n");
-  EXPECT_NE(error_of(params).message().find(":3:7: column 'label': -1 is no"), std::string::npos) << error_of(params).message();
-  EXPECT_NE(error_of(params).message().find("set classes = [\"-1\", \"2\", \"10\"]"), std::string::npos);
+  EXPECT_MESSAGE(error_of(params).message());
   params.classes = {"-1", "2", "10"};
   EXPECT_EQ(samples(params), (Texts{"one:2:", "one:0:", "one:1:", "one:0:"}));
   EXPECT_NE(error_of(list("file_name,label\n1.jpg,cat\n1.jpg,-1\n")).message().find("classes = [\"-1\", \"cat\"]"),
@@ -196,24 +194,20 @@ TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,dgo\n");
   params.classes = {"cat", "dog"};
-  EXPECT_EQ(error_of(params).message(),
-            params.path + ":2:7: column 'label': 'dgo' is not among the 2 `classes`: did you mean 'dog'?");
+  EXPECT_MESSAGE(error_of(params).message());
   EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
   params = list("file_name,label\n1.jpg,2\n");
   params.classes = {"cat", "dog"};
-  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': '2' is not among the 2 `classes`");
+  EXPECT_MESSAGE(error_of(params).message());
   params = list("file_name,label\n1.jpg,-1\n");
   EXPECT_EQ(error_of(params).message(), params.path +
                                             ":2:7: column 'label': -1 is not a class number, which begin at 0. If it is a class, "
                                             "set classes = [\"-1\"], or with data.path --set 'data.classes=[\"-1\"]'; if it "
                                             "marks a missing label, remove such lines");
   params = list("file_name,label\n1.jpg,\n");
-  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label' is empty: expected a class");
+  EXPECT_MESSAGE(error_of(params).message());
   params = list("file_name,label\n1.jpg,2000000\n");
-  EXPECT_EQ(error_of(params).message(),
-            fmt::format("'{}': column 'label' has the label 2000000: integers are class numbers, expected "
-                        "less than 1048576",
-                        params.path));
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
@@ -241,30 +235,21 @@ TEST_F(ReadListTest, AMissingFileIsABadSampleAndAWarningThatNamesTheLine) {
   sample.reset({.index = 0}, {});
   source.read(sample);
   sample.reset({.index = 1}, {});
-  try {
-    source.read(sample);
-    FAIL() << "a file that is not there was read";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::content);
-    EXPECT_EQ(error.message(), fmt::format("cannot open '{}': No such file or directory", folder_ / "2.jpg"));
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::content, [&] { source.read(sample); }).message());
 }
 
 TEST_F(ReadListTest, AListOfWhichNoFileIsThereIsUnusable) {
   const auto params = list("file_name,label\n1.jpg,a\n\n2.jpg,a\n");
   const Error error = error_of(params);
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(),
-            fmt::format("none of the first 2 files of '{0}' can be read: are its paths relative to '{1}/', or to another `root`? "
-                        "The first: {0}:2: cannot access '{1}/1.jpg': No such file or directory",
-                        params.path, folder_.path().string()));
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(ReadListTest, SaysWhichNamesAreNoFiles) {
   auto params = list("file_name,label\n,a\n");
-  EXPECT_EQ(error_of(params).message(), params.path + ":2:1: column 'file_name' is empty: expected a file");
+  EXPECT_MESSAGE(error_of(params).message());
   params = list(std::string("file_name,label\na\0b,a\n", 22));
-  EXPECT_EQ(error_of(params).message(), params.path + ":2:1: column 'file_name': 'a' names no file");
+  EXPECT_MESSAGE(error_of(params).message());
   params = list("file_name,label\n");
   EXPECT_EQ(error_of(params).message(), fmt::format("'{}' names no file", params.path));
 }
@@ -276,19 +261,17 @@ TEST_F(ReadListTest, RefusesParametersThatDoNotFit) {
     return error.message();
   };
   auto params = list("x", "list.txt");
-  EXPECT_EQ(message(params),
-            fmt::format("path: the name '{}' does not show the format: set `format` to one of \"csv\", \"tsv\", \"jsonl\"",
-                        params.path));
+  EXPECT_MESSAGE(message(params));
   params = list("x", "list.jsonl");
   params.columns = {"file_name", "label"};
-  EXPECT_EQ(message(params), fmt::format("columns: the lines of '{}' name their values themselves", params.path));
+  EXPECT_MESSAGE(message(params));
   params = list("x");
   params.numbers = {"x"};
   params.classes = {"a"};
-  EXPECT_EQ(message(params), "classes: needs `label`, the column of classes");
+  EXPECT_MESSAGE(message(params));
   params.path = folder_ / "lst.csv";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
-  EXPECT_NE(std::string(error_of(params).what()).find("path: '" + params.path + "' does not exist"), std::string::npos);
+  EXPECT_MESSAGE(error_of(params).what());
 }
 
 TEST_F(ReadListTest, ReadsListsWithoutNamesOfColumnsInAnyFormat) {
@@ -322,9 +305,7 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
   remote_->objects.erase("net://b/x/c/1.jpg");
   opened(params);
   ASSERT_GE(run_.warnings().size(), 2U);
-  EXPECT_EQ(run_.warnings().rbegin()[1],  // after it: 2.jpg has two classes
-            "1 of the 3 files in 'net://b/x/list.csv' cannot be read, and are bad samples; the first: net://b/x/list.csv:3: "
-            "'net://b/x/c/1.jpg' does not exist");
+  EXPECT_MESSAGE(run_.warnings().rbegin()[1]);
 }
 
 // Like a web server: its message explains that lists name files one by one.
@@ -438,9 +419,7 @@ TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
   params.label =
       "gr\xc3\xb6\xc3\x9f"
       "e";
-  EXPECT_NE(error_of(params).message().find(": its names are not UTF-8; encoding = \"cp1252\" reads lists from Windows"),
-            std::string::npos)
-      << error_of(params).message();
+  EXPECT_MESSAGE(error_of(params).message());
   params.encoding = "cp1252";
   EXPECT_EQ(samples(params), Texts{"one:0:"});
   EXPECT_EQ(opened(params)->classes(), Texts{"\xe2\x82\xacuro"});
@@ -448,12 +427,11 @@ TEST_F(ReadListTest, ReadsTheTextOfWindowsWhereItIsToldTo) {
   params = list("file_name,label\ncaf\xc3\xa9.jpg,caf\xe9\n");
   params.classes = {"caf\xc3\xa9", "tea"};
   const std::string said = error_of(params).message();
-  EXPECT_NE(said.find("'caf\\xe9' is not among the 2 `classes`"), std::string::npos) << said;
-  EXPECT_NE(said.find("; the list is not UTF-8: encoding = \"cp1252\""), std::string::npos) << said;
+  EXPECT_MESSAGE(said);
   params.classes = {};
   opened(params);
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("is not UTF-8: names of files and classes are read byte by byte"), std::string::npos);
+  EXPECT_MESSAGE(run_.warnings()[0]);
 }
 
 }  // namespace

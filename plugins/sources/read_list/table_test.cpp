@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -52,16 +53,14 @@ TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
     EXPECT_EQ(rows("sep=|\r\na|b\r\n1|x\r\n2|y\r\n", kind, {"a", "b"}), kTwo);
   }
   EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
-  EXPECT_EQ(refusal("a;c\n1;x\n"),
-            "list:1: unknown column 'a'; the columns are 'a;c'; `file` and `label` select other columns; without a header row, "
-            "`columns` names them");
+  EXPECT_MESSAGE(refusal("a;c\n1;x\n"));
 }
 
 TEST(Table, LinesEndAsOnOldMacsToo) {
   EXPECT_EQ(rows("a,b\r1,x\r\r2,y\r", Kind::csv, {"a", "b"}), kTwo);
   EXPECT_EQ(rows("a,b\r\"1\r2\",x\r", Kind::csv, {"a", "b"}), (Rows{{"1\r2", "x"}}));
   EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\"}\r{\"a\": 2, \"b\": \"y\"}\r", Kind::json_lines, {"a", "b"}), kTwo);
-  EXPECT_EQ(refusal("a,b\r1,x\r2\r").find("list:3: 1 column instead of 2"), 0U);
+  EXPECT_MESSAGE(refusal("a,b\r1,x\r2\r"));
   const std::string long_row = "c" + std::string(5000, 'x');
   EXPECT_LT(refusal(long_row + "\n").size(), 500U);
 }
@@ -77,7 +76,7 @@ TEST(Table, BlanksAroundAFieldDoNotCountUnlessTheyAreQuoted) {
   EXPECT_EQ(rows("a,b\n\" 1 \", \"x,\" \n  ,y\n", Kind::csv, {"a", "b"}), (Rows{{" 1 ", "x,"}, {"", "y"}}));
   EXPECT_EQ(rows("a,b\n1,x\n2,y\n,\n ,\n", Kind::csv, {"a", "b"}), kTwo) << "as spreadsheets end their tables";
   EXPECT_EQ(rows(" \na,b\n1,x\n\t \n2,y\n  ", Kind::csv, {"a", "b"}), kTwo);
-  EXPECT_EQ(refusal("a,b\n1, \"x\" y\n"), "list:2:8: expected the column or the row to end after a closing quote, found 'y'");
+  EXPECT_MESSAGE(refusal("a,b\n1, \"x\" y\n"));
 }
 
 TEST(Table, AColumnMayBeWantedTwice) {
@@ -105,26 +104,21 @@ TEST(Table, KnowsWhereACellStands) {
 }
 
 TEST(Table, SaysWhatIsWrongWithColumns) {
-  EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
-  EXPECT_EQ(
-      refusal("file,bb\n"),
-      "list:1: unknown column 'a'; the columns are 'file', 'bb'; `file` and `label` select other columns; without a header row, "
-      "`columns` names them");
-  EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
-            "list:1: unknown column 'file_name' (did you mean 'file_nam'? file = \"file_nam\" selects it); the columns are "
-            "'file_nam', 'label'");
-  EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
-  EXPECT_EQ(refusal("a,b\n1,2\n1,2,3\n"), "list:3: 3 columns instead of 2");
-  EXPECT_EQ(refusal("a,b\n1\n"), "list:2: 1 column instead of 2");
-  EXPECT_EQ(refusal("\xff\xfe"
-                    "a"),
-            "'list' is UTF-16: save it as UTF-8");
-  EXPECT_EQ(refusal(std::string_view("a\0,\0b\0\n\0"
-                                     "1\0,\0x\0\n\0",
-                                     16)),
-            "'list' is UTF-16: save it as UTF-8");
-  EXPECT_EQ(refusal("PK\x03\x04"), "'list' is a ZIP archive, such as Excel's .xlsx: save it as CSV");
-  EXPECT_EQ(refusal("\x1f\x8b\x08"), "'list' is compressed by gzip: unpack it");
+  EXPECT_MESSAGE(refusal(""));
+  EXPECT_MESSAGE(refusal("file,bb\n"));
+  EXPECT_MESSAGE(refusal("file_nam,label\n", Kind::csv, {"file_name"}));
+  EXPECT_MESSAGE(refusal("a,b,a\n"));
+  EXPECT_MESSAGE(refusal("a,b\n1,2\n1,2,3\n"));
+  EXPECT_MESSAGE(refusal("a,b\n1\n"));
+  EXPECT_MESSAGE(
+      refusal("\xff\xfe"
+              "a"));
+  EXPECT_MESSAGE(
+      refusal(std::string_view("a\0,\0b\0\n\0"
+                               "1\0,\0x\0\n\0",
+                               16)));
+  EXPECT_MESSAGE(refusal("PK\x03\x04"));
+  EXPECT_MESSAGE(refusal("\x1f\x8b\x08"));
 }
 
 TEST(Table, BoundsTheColumnsOfARow) {
@@ -136,19 +130,19 @@ TEST(Table, BoundsTheColumnsOfARow) {
 }
 
 TEST(Table, SaysWhatIsWrongWithQuotes) {
-  EXPECT_EQ(refusal("a,b\n1,\"x\n2,y\n"), "list:2:3: a quote opened here is never closed");
-  EXPECT_EQ(refusal("a,b\n1,\"x\"y\n"), "list:2:6: expected the column or the row to end after a closing quote, found 'y'");
+  EXPECT_MESSAGE(refusal("a,b\n1,\"x\n2,y\n"));
+  EXPECT_MESSAGE(refusal("a,b\n1,\"x\"y\n"));
 }
 
 TEST(Table, SaysWhatIsWrongWithObjects) {
   const auto message = [](std::string_view text) { return refusal(text, Kind::json_lines); };
-  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1,\n"), "list:2:9: this is not JSON");
-  EXPECT_EQ(message("[1, 2]\n"), "list:1: expected an object such as {\"file_name\": \"a.jpg\", \"label\": \"cat\"}");
-  EXPECT_EQ(message("{\"a\": 1, \"b\": 2e426}\n"), "list:1: a number is too large");
-  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"), "list:2: 'a' is listed twice");
-  EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: 'a' is missing (did you mean 'A'?)");
-  EXPECT_EQ(message("{\"a\": null, \"b\": 2}\n"), "list:1: 'a' must be a text or a number, found null");
-  EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");
+  EXPECT_MESSAGE(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1,\n"));
+  EXPECT_MESSAGE(message("[1, 2]\n"));
+  EXPECT_MESSAGE(message("{\"a\": 1, \"b\": 2e426}\n"));
+  EXPECT_MESSAGE(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"));
+  EXPECT_MESSAGE(message("{\"A\": 1, \"b\": 2}\n"));
+  EXPECT_MESSAGE(message("{\"a\": null, \"b\": 2}\n"));
+  EXPECT_MESSAGE(message("{\"a\": 1, \"b\": [2]}\n"));
 }
 
 }  // namespace

@@ -252,9 +252,7 @@ constexpr std::uint8_t kIgnored = 255;
 
 // Maps the ids of label images to classes.
 TargetSpec class_target(const ReadPairs::Params& params) {
-  TargetSpec target;
-  target.kind = TargetSpec::Kind::classes;
-  target.ignored = kIgnored;
+  TargetSpec target{.kind = TargetSpec::Kind::classes, .ignored = kIgnored};
   target.classes.fill(kIgnored);
   std::array<std::string, 256> owners;
   const auto own = [&](std::int64_t id, const std::string& owner, const std::string& key) {

@@ -66,19 +66,6 @@ struct PairingRule {
 // For super-resolution targets are larger: with target_scale = 2 each target has twice the height and width of its image. An
 // image that is its own target is shrunk when decoded (`shrink` of decode_image).
 //
-// Cityscapes as unpacked:
-//
-//   images       = "leftImg8bit/train"   # aachen/aachen_000000_000019_leftImg8bit.png
-//   labels       = "gtFine/train"        # aachen/aachen_000000_000019_gtFine_labelIds.png
-//   image_suffix = "_leftImg8bit"
-//   suffix       = "_gtFine_labelIds"
-//
-// PASCAL VOC, whose parts are lists of names:
-//
-//   images = "VOC2012/JPEGImages"
-//   labels = "VOC2012/SegmentationClass"
-//   list   = "VOC2012/ImageSets/Segmentation/train.txt"
-//
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().

@@ -13,11 +13,10 @@ namespace millrace {
 namespace {
 
 Outside make_outside(const GeometryParams& params, int channels) {
-  Outside outside;
-  outside.border = border_named(params.border);
-  outside.interpolation = params.interpolation == "nearest"   ? Interpolation::nearest
-                          : params.interpolation == "bicubic" ? Interpolation::bicubic
-                                                              : Interpolation::bilinear;
+  Outside outside{.border = border_named(params.border),
+                  .interpolation = params.interpolation == "nearest"   ? Interpolation::nearest
+                                   : params.interpolation == "bicubic" ? Interpolation::bicubic
+                                                                       : Interpolation::bilinear};
   const auto fill = fill_colour(params.fill, channels);
   std::copy(fill.begin(), fill.end(), std::begin(outside.fill));
   return outside;

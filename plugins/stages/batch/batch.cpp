@@ -7,7 +7,6 @@
 #include <cstring>
 #include <limits>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "millrace/plugin.h"

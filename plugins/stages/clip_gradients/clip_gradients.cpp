@@ -106,11 +106,10 @@ void ClipGradients::process(int, Packet packet, Output& output) {
 }
 
 void ClipGradients::clip_by_value(GradientBucket& bucket) {
-  ClipByValue clip;
-  clip.gradients = bucket.data;
-  clip.scale = bucket.scale;
-  clip.elements = static_cast<std::int64_t>(bucket.elements);
-  clip.limit = static_cast<float>(limit_);
+  ClipByValue clip{.gradients = bucket.data,
+                   .scale = bucket.scale,
+                   .elements = static_cast<std::int64_t>(bucket.elements),
+                   .limit = static_cast<float>(limit_)};
   stream_->wait(bucket.ready);
   stream_->run(group_kernel<ClipByValue>, &clip);
   bucket.ready = stream_->record();
@@ -121,17 +120,9 @@ void ClipGradients::clip_by_norm(GradientBucket& bucket) {
   auto* squares = reinterpret_cast<double*>(squares_.get()) + first_chunk_[number];
   stream_->wait(bucket.ready);
   for (const ParameterChunks& of : parameters_[number]) {
-    SquaresOfParameters sum;
-    sum.of = of;
-    sum.gradients = bucket.data;
-    sum.squares = squares;
+    SquaresOfParameters sum{.of = of, .gradients = bucket.data, .squares = squares};
     stream_->run(group_kernel<SquaresOfParameters>, &sum);
-    BoundParameters bound;
-    bound.of = of;
-    bound.gradients = bucket.data;
-    bound.squares = squares;
-    bound.scale = bucket.scale;
-    bound.limit = limit_;
+    BoundParameters bound{.of = of, .gradients = bucket.data, .squares = squares, .scale = bucket.scale, .limit = limit_};
     stream_->run(group_kernel<BoundParameters>, &bound);
     squares += of.chunks();
   }
@@ -139,21 +130,19 @@ void ClipGradients::clip_by_norm(GradientBucket& bucket) {
 }
 
 void ClipGradients::add_squares(const GradientBucket& bucket) {
-  SumOfSquares sum;
-  sum.gradients = bucket.data;
-  sum.scale = bucket.scale;
-  sum.squares = reinterpret_cast<double*>(squares_.get()) + first_chunk_[static_cast<std::size_t>(bucket.bucket)];
-  sum.elements = static_cast<std::int64_t>(bucket.elements);
+  SumOfSquares sum{.gradients = bucket.data,
+                   .scale = bucket.scale,
+                   .squares = reinterpret_cast<double*>(squares_.get()) + first_chunk_[static_cast<std::size_t>(bucket.bucket)],
+                   .elements = static_cast<std::int64_t>(bucket.elements)};
   stream_->wait(bucket.ready);
   stream_->run(group_kernel<SumOfSquares>, &sum);
 }
 
 void ClipGradients::finish_step(Output& output) {
-  ClipByNorm clip;
-  clip.squares = reinterpret_cast<const double*>(squares_.get());
-  clip.result = reinterpret_cast<ClipResult*>(result_.get());
-  clip.count = first_chunk_.back();
-  clip.limit = limit_;
+  ClipByNorm clip{.squares = reinterpret_cast<const double*>(squares_.get()),
+                  .result = reinterpret_cast<ClipResult*>(result_.get()),
+                  .count = first_chunk_.back(),
+                  .limit = limit_};
   stream_->run(group_kernel<ClipByNorm>, &clip);
   std::vector<Packet> step = std::exchange(held_, {});
   std::vector<const float*> scales;
@@ -171,10 +160,8 @@ void ClipGradients::finish_step(Output& output) {
 const float* ClipGradients::scale_after(const GradientBucket& bucket) {
   const float* const factor = &reinterpret_cast<const ClipResult*>(result_.get())->scale;
   if (bucket.scale == nullptr) return factor;
-  ProductOfScales product;
-  product.earlier = bucket.scale;
-  product.factor = factor;
-  product.scale = reinterpret_cast<float*>(scales_.get()) + bucket.bucket;
+  ProductOfScales product{
+      .earlier = bucket.scale, .factor = factor, .scale = reinterpret_cast<float*>(scales_.get()) + bucket.bucket};
   stream_->run(group_kernel<ProductOfScales>, &product);
   return product.scale;
 }

@@ -170,10 +170,9 @@ struct SquaresOfParameters {
   template <class Group>
   MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
     const int parameter = of.parameter_of(chunk);
-    SumOfSquares sum;
-    sum.gradients = gradients + of.begin[parameter];
-    sum.squares = squares + of.first_chunk[parameter];
-    sum.elements = of.begin[parameter + 1] - of.begin[parameter];
+    SumOfSquares sum{.gradients = gradients + of.begin[parameter],
+                     .squares = squares + of.first_chunk[parameter],
+                     .elements = of.begin[parameter + 1] - of.begin[parameter]};
     sum(group, chunk - of.first_chunk[parameter]);
   }
   std::vector<MemoryUse> uses() const {

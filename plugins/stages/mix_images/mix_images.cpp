@@ -83,12 +83,10 @@ void execute_records(Batch& batch) {
       apply_record(record, {pixels, batch.image}, batch.image, moved.data());
       std::memcpy(pixels, moved.data(), bytes);
     }
-    AugmentationRecord rest;
-    rest.x = static_cast<std::int16_t>(right);
-    rest.y = static_cast<std::int16_t>(down);
-    rest.noise = record.noise;
-    rest.noise_seed = record.noise_seed;
-    batch.records[slot] = rest;
+    batch.records[slot] = AugmentationRecord{.x = static_cast<std::int16_t>(right),
+                                             .y = static_cast<std::int16_t>(down),
+                                             .noise = record.noise,
+                                             .noise_seed = record.noise_seed};
   }
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"

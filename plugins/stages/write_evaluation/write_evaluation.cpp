@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <matrix.h>
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 

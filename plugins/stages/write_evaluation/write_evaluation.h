@@ -2,14 +2,15 @@
 
 #include <kept_samples.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "calibration.h"
-#include "class_counts.h"
 #include "millrace/batch.h"
 #include "millrace/metrics/class_matrix.h"
 #include "millrace/stage.h"
@@ -20,6 +21,51 @@
 #include "worst_images.h"
 
 namespace millrace {
+
+// Counts, over a pass, how often samples of each class were predicted as each class. With many classes, only pairs that occur
+// take memory.
+class ClassCounts {
+ public:
+  static constexpr std::size_t kMaxDense = 512;
+
+  explicit ClassCounts(std::size_t classes) : classes_(classes), dense_(classes <= kMaxDense ? classes * classes : 0) {}
+
+  void add(std::size_t of, std::size_t as, double count) {
+    const std::size_t at = of * classes_ + as;
+    (dense_.empty() ? sparse_[at] : dense_[at]) += count;
+  }
+  std::span<double> dense() { return dense_; }  // by (class, predicted class). REQUIRES: at most kMaxDense classes
+  void clear() {
+    std::ranges::fill(dense_, 0.0);
+    sparse_ = {};
+  }
+
+  // Those above 0, sorted by class, then by predicted class.
+  std::vector<ClassMatrix::Cell> cells() const {
+    std::vector<ClassMatrix::Cell> cells;
+    const auto take = [&](std::size_t at, double count) {
+      if (count > 0) cells.push_back({static_cast<std::uint32_t>(at / classes_), static_cast<std::uint32_t>(at % classes_), count});
+    };
+    for (std::size_t at = 0; at < dense_.size(); ++at) take(at, dense_[at]);
+    for (const auto& [at, count] : sparse_) take(at, count);
+    const auto place = [](const ClassMatrix::Cell& cell) { return std::pair(cell.of, cell.as); };
+    if (dense_.empty()) std::ranges::sort(cells, {}, place);
+    return cells;
+  }
+
+  // Memory in bytes for this many samples, including cells() and the sums of a ClassMatrix.
+  static std::size_t memory_bound(std::size_t classes, std::uint64_t samples) {
+    constexpr std::size_t kEntry = 56;  // per map entry, with its share of the table
+    const bool is_dense = classes <= kMaxDense;
+    const std::size_t pairs = is_dense ? classes * classes : std::min<std::size_t>(classes * classes, samples);
+    return pairs * ((is_dense ? sizeof(double) : kEntry) + sizeof(ClassMatrix::Cell)) + 3 * classes * sizeof(double);
+  }
+
+ private:
+  std::size_t classes_;
+  std::vector<double> dense_;
+  std::unordered_map<std::size_t, double> sparse_;
+};
 
 // Keeps this many samples, evenly spaced over the pass because sources often list one class after the other: images with their
 // predicted class, and their label if it differs; or images with their label image and an overlay of the predicted classes.
@@ -88,10 +134,9 @@ class ShownSamples {
 // Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. Requests images unless mistakes and
 // predictions are 0, and always for maps, whose label images are stored with them: a batch is held until its predictions are
 // counted. Memory: 24 bytes for each pair of classes, with more than 512 classes some 72 for each pair that occurs, and the
-// images of the sheets. Threading: samples are counted in order of the source, and files written, on a separate thread
-// (PredictionLine). With several processes, the first gathers all counts and writes: the files are the same for any number of
-// threads, replicas and processes. A run without a folder (run.folder = "") writes nothing and logs that. Warns once if a pass
-// predicts one class for all images; during training the run does this (PassEvent::only_class).
+// images of the sheets. Threading: PredictionLine; several processes: JointSink. A run without a folder (run.folder = "") writes
+// nothing and logs that. Warns once if a pass predicts one class for all images; during training the run does this
+// (PassEvent::only_class).
 //
 // Errors: a map without label images of its size: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a
 // full disk: ErrorKind::storage. A sample without a label, or with one that is not an output: ErrorKind::data. Files appear under

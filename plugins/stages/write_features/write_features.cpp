@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <vector>
 
 #include "millrace/backend/network.h"
 #include "millrace/error.h"

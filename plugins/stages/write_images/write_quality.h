@@ -60,10 +60,9 @@ inline constexpr int kSimilarityWindow = 11;
 // output, which is drawn and compared as black. Without images, values are empty.
 //
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. Requests images: a batch is held until it is
-// compared. Memory: some 200 bytes per image, and the images of the sheet. Threading: pictures are compared and files written on
-// a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are the same for
-// any number of them. A run without a folder writes nothing and logs that. Errors: a result that is not a picture, targets other
-// than images, pictures below 11 x 11: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk:
+// compared. Memory: some 200 bytes per image, and the images of the sheet. Threading: PredictionLine; several processes:
+// JointSink. A run without a folder writes nothing and logs that. Errors: a result that is not a picture, targets other than
+// images, pictures below 11 x 11: ErrorKind::usage, in the constructor. An unwritable folder (in open()) or a full disk:
 // ErrorKind::storage. Files appear under their names when a pass is complete.
 class WriteQuality : public Stage, public JointSink {
  public:

@@ -69,9 +69,8 @@ struct LabelFigures {
 // more.
 //
 // Ports: in, Predictions of (C) float32, with C numbers per sample. Skipped samples are left out. A batch is held until its
-// predictions are compared. Memory: some 150 bytes per sample and 16 per label, and the images of the sheets. Threading: files
-// are written on a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are
-// the same for any number of them. A run without a folder writes nothing and logs that.
+// predictions are compared. Memory: some 150 bytes per sample and 16 per label, and the images of the sheets. Threading:
+// PredictionLine; several processes: JointSink. A run without a folder writes nothing and logs that.
 //
 // Errors: as WriteRegression.
 class WriteLabelScores : public Stage, public JointSink {

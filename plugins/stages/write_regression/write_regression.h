@@ -54,9 +54,8 @@ inline constexpr std::size_t kMaxPanels = 12, kMaxDots = 2000;
 //   mistakes.png      those of the largest errors, the largest first
 //
 // Ports: in, Predictions of (C) float32, with C numbers per sample. Skipped samples are left out. A batch is held until its
-// predictions are compared. Memory: some 150 bytes per sample and 16 per number, and the images of the sheets. Threading: files
-// are written on a separate thread (PredictionLine). With several processes, the first gathers all rows and writes: the files are
-// the same for any number of them. A run without a folder writes nothing and logs that.
+// predictions are compared. Memory: some 150 bytes per sample and 16 per number, and the images of the sheets. Threading:
+// PredictionLine; several processes: JointSink. A run without a folder writes nothing and logs that.
 //
 // Errors: a result that is not a vector, or whose length differs from the number of names: ErrorKind::usage, in the constructor.
 // Samples with another number of numbers: ErrorKind::usage. An unwritable folder (in open()) or a full disk: ErrorKind::storage.

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "millrace/params.h"
 #include "millrace/plugin.h"
 #include "millrace/util/data_names.h"
 #include "millrace/util/host_memory.h"

@@ -3,7 +3,6 @@
 #include <web/sizes.h>
 
 #include "millrace/error.h"
-#include "millrace/sample.h"
 #include "tasks.h"
 #include "url.h"
 

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "millrace/error.h"
-#include "millrace/storage.h"
 
 namespace millrace::http {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <utility>
 
-#include "millrace/plugin.h"
-
 namespace millrace {
+
+class Registry;
 
 // The version of the plugins' interface. The major part changes when compiled plugins would no longer work; the minor part, which
 // then begins at 0, changes with additions. A plugin's major part must be the program's, and its minor part not a later one.

@@ -8,9 +8,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "millrace/params.h"
+#include "millrace/detail/param_info.h"
 
 namespace millrace {
+
+template <class Struct>
+class ParamSet;
 
 struct TypeDescription {
   std::string name = {}, text = {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "convolution/own_convolution.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 namespace {
@@ -22,15 +23,20 @@ class Depthwise final : public OwnConvolution {
   std::string detail() const override { return fmt::format("own depthwise kernels ({})", kernels().instruction_set); }
 
  protected:
-  // Weights have the kernels' layout, given as a oneDNN format.
   void plan_forward(Planner&) override {
     const int parameter = layer().parameters[0];
-    if (compile_context_.parameters.layouts().has(parameter)) return;
-    const Shape& shape = parameter_shape(0);  // (channels, 1, height, width)
-    const memory::dims extents = {shape[0], 1, 1, shape[2], shape[3]};
-    compile_context_.parameters.layouts().set(parameter,
-                                              {extents, to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g},
-                                              {extents, memory::data_type::f32, memory::format_tag::goihw});
+    if (!compile_context_.parameters.layouts().has(parameter))
+      compile_context_.parameters.layouts().set(parameter, kernel_weights(), canonical_weights());
+  }
+
+  PreparedWeights* prepare() override {
+    if (norm() == nullptr) return nullptr;
+    compile_context_.checks.require_right_copies(canonical_weights(), kernel_weights());
+    return &compile_context_.parameters.prepare(
+        layer(), norm(), "depthwise", kernel_weights().get_size(),
+        [from = canonical_weights(), to = kernel_weights(), engine = compile_context_.engine](const float* weights, void* data) {
+          rearrange(from, weights, to, data, engine);
+        });
   }
 
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
@@ -44,7 +50,17 @@ class Depthwise final : public OwnConvolution {
   }
 
  private:
-  const void* weights() const { return compile_context_.parameters.computed_value(layer().parameters[0]); }
+  memory::dims extents() const {
+    const Shape& shape = parameter_shape(0);  // (channels, 1, height, width)
+    return {shape[0], 1, 1, shape[2], shape[3]};
+  }
+  memory::desc canonical_weights() const { return {extents(), memory::data_type::f32, memory::format_tag::goihw}; }
+  memory::desc kernel_weights() const {  // the kernels' layout, as a oneDNN format
+    return {extents(), to_dnnl(compile_context_.type()), memory::format_tag::Goihw16g};
+  }
+  const void* weights() const {
+    return prepared() != nullptr ? prepared()->weights : compile_context_.parameters.computed_value(layer().parameters[0]);
+  }
 
   PoolWindow window_;
 };

@@ -10,8 +10,10 @@ namespace millrace::cpu {
 void OwnConvolution::plan(Planner& planner) {
   const Value& output = plan_output(planner, compile_context_.type());
   planner.use(planner.value(input()).tensor);
+  if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
   if (is(Activation::gelu)) before_ = planner.training() ? planner.tensor(output.spec.bytes()) : output.tensor;
-  if (computes_forward()) plan_forward(planner);
+  if (compile_context_.predicts()) prepared_ = prepare();
+  if (computes_forward() && prepared_ == nullptr) plan_forward(planner);
 }
 
 void OwnConvolution::plan_backward(Planner& planner) {
@@ -34,6 +36,8 @@ void OwnConvolution::plan_backward(Planner& planner) {
 void OwnConvolution::bind(const Planner& planner, const Binding& binding) {
   x_ = map_of(planner, binding, input());
   y_ = map_of(planner, binding, node_.output);
+  if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
+  zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
   sums_ = y_;
   if (before_ != kNoTensor) sums_.data = binding.at(before_);
   bind_scratch(binding);
@@ -43,8 +47,27 @@ void OwnConvolution::bind(const Planner& planner, const Binding& binding) {
 }
 
 void OwnConvolution::forward(const Pass&) {
-  convolve(x_, has_bias() ? value(1) : nullptr, is(Activation::relu), sums_);
+  if (prepared_ != nullptr) compile_context_.parameters.refresh(*prepared_, compile_context_.engine);
+  const float* const bias = prepared_ != nullptr ? prepared_->bias : has_bias() ? value(1) : nullptr;
+  const bool apart = node_.residual != kNoResidual || (norm_ != nullptr && prepared_ == nullptr);
+  convolve(x_, bias, !apart && is(Activation::relu), sums_);
+  if (apart) finish();
   if (is(Activation::gelu)) kernels().activate(Activation::gelu, sums_, y_);
+}
+
+// Normalises unless the weights do, adds the residual, and applies a ReLU in the same pass.
+void OwnConvolution::finish() const {
+  NormaliseArguments arguments;
+  if (prepared_ == nullptr && norm_ != nullptr) {
+    arguments = normalise_arguments(compile_context_.parameters, *norm_);
+  } else {
+    arguments.mean = arguments.variance = zeros_.data();
+    arguments.epsilon = 1;
+  }
+  arguments.x = arguments.y = sums_;
+  arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
+  arguments.activation = is(Activation::relu) ? Activation::relu : Activation::none;
+  kernels().normalise(arguments);
 }
 
 void OwnConvolution::recompute(const Pass& pass) {

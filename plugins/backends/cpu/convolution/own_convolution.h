@@ -8,7 +8,8 @@ namespace millrace::cpu {
 
 class OwnConvolution : public Operation {
  public:
-  using Operation::Operation;
+  OwnConvolution(CompileContext& compile_context, const Node& node)
+      : Operation(compile_context, node), norm_(folded_norm(compile_context.network, node)) {}
   void plan(Planner& planner) final;
   void plan_backward(Planner& planner) final;
   void bind(const Planner& planner, const Binding& binding) final;
@@ -23,10 +24,16 @@ class OwnConvolution : public Operation {
   virtual void plan_data(Planner&) {}
   virtual void bind_scratch(const Binding&) {}
 
+  // In replicas that only predict: the weights as convolve() reads them, prepared once, with the normalisation. Null if a kind
+  // has no such form: it computes the normalisation afterwards.
+  virtual PreparedWeights* prepare() { return nullptr; }
+
   virtual void convolve(const Map& x, const float* bias, bool relu, const Map& y) = 0;
   virtual void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) = 0;
   virtual void convolve_backward_data(const Map& dy, const Map& dx) = 0;
 
+  const PreparedWeights* prepared() const { return prepared_; }
+  const Layer* norm() const { return norm_; }
   const ConvAttributes& conv() const { return layer().as<ConvAttributes>(); }
 
  private:
@@ -35,10 +42,15 @@ class OwnConvolution : public Operation {
   // False if forward's output is still present and nothing else is needed.
   bool computes_forward() const { return !output_is_kept() || is(Activation::gelu); }
 
-  TensorId before_ = kNoTensor;  // input of gelu
+  void finish() const;
+
+  const Layer* const norm_;              // after the convolution, in replicas that only predict; null: none
+  PreparedWeights* prepared_ = nullptr;  // with that normalisation
+  TensorId before_ = kNoTensor;          // input of gelu
   Planner::Contribution contribution_;
   GradientTarget d_input_;
-  Map x_, sums_, y_, dy_;
+  std::vector<float> zeros_;  // by channel, for finish()
+  Map x_, residual_, sums_, y_, dy_;
   bool has_gradient_ = false;
 };
 

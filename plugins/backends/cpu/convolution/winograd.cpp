@@ -6,6 +6,7 @@
 
 #include "convolution/own_convolution.h"
 #include "device_info.h"
+#include "millrace/backend/int8.h"
 
 namespace millrace::cpu {
 namespace {
@@ -34,9 +35,16 @@ class Winograd final : public OwnConvolution {
     sums_bound_ = binding.at<float>(sums_);
   }
 
+  PreparedWeights* prepare() override {
+    return &compile_context_.parameters.prepare(layer(), norm(), "Winograd", transformed_bytes(),
+                                                [shape = shape_, kernels = kernels_](const float* weights, void* to) {
+                                                  kernels->transform_weights(shape, weights, false, to);
+                                                });
+  }
+
   void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
-    kernels_->transform_weights(shape_, value(0), false, forward_bound_);
-    kernels_->convolve(shape_, x, forward_bound_, bias, relu, y);
+    if (prepared() == nullptr) kernels_->transform_weights(shape_, value(0), false, forward_bound_);
+    kernels_->convolve(shape_, x, prepared() != nullptr ? prepared()->weights : forward_bound_, bias, relu, y);
   }
   void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) override {
     kernels_->backward_weights(shape_, x, dy, sums_bound_, d_weights);
@@ -58,9 +66,11 @@ class Winograd final : public OwnConvolution {
 
 // True if ours is the fastest for such maps. Not in bf16 if oneDNN multiplies with AMX; not in float32 if oneDNN has Winograd's
 // algorithm itself, with tiles of 4 x 4 (see convolution.cpp).
-bool is_fastest(const CompileContext& compile_context) {
+bool is_fastest(const CompileContext& compile_context, const Layer& layer) {
   if (kernels().winograd(compile_context.type()) == nullptr) return false;
   if (compile_context.type() == DataType::bf16) return !multiplies_tiles();
+  // oneDNN's is for training: see convolution.cpp. Sums of integers stay exact.
+  if (compile_context.predicts() && !is_int8(layer)) return true;
   return DNNL_VERSION_MAJOR >= 3 || compile_context.layout == Layout::channels_last;
 }
 
@@ -93,7 +103,7 @@ bool takes_winograd(const CompileContext& compile_context, const Node& node) {
   const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
   const bool fits = !conv.transposed && conv.groups == 1 && is(conv.kernel, 3) && is(conv.stride, 1) && is(conv.dilation, 1) &&
                     conv.padding.top <= 2 && conv.padding.left <= 2 && node.inputs.front() != Network::kInput;
-  if (!fits || !is_fastest(compile_context)) return false;
+  if (!fits || !is_fastest(compile_context, layer)) return false;
   const std::int64_t in = layer.input_shapes[0][0], out = layer.output[0], height = layer.output[1], width = layer.output[2];
   const std::int64_t tiles = (height + 1) / 2 * ((width + 1) / 2);
   const bool pays = in * out >= 1024 && tiles >= 16 && 2 * 4 * tiles <= 3 * height * width;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/map_elements.h"
 
@@ -62,6 +63,25 @@ template <class F>
 void with_elements(DataType type, const F& f) {
   type == DataType::bf16 ? f(std::uint16_t{}) : f(float{});
 }
+// Copies the same `channels`, at most 16, of every pixel.
+template <class T>
+void copy_run(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t pixels, std::int64_t channels) {
+  const auto copy_all = [&](auto count) {  // std::memcpy of a constant size is a few instructions
+    for (std::int64_t i = 0; i < pixels; ++i, from += from_step, to += to_step) std::memcpy(to, from, count * sizeof(T));
+  };
+  if (channels == 16) return copy_all(std::integral_constant<std::size_t, 16>());
+  if (channels == 8) return copy_all(std::integral_constant<std::size_t, 8>());
+  for (std::int64_t i = 0; i < pixels; ++i, from += from_step, to += to_step) {
+    for (std::int64_t c = 0; c < channels; ++c) to[c] = from[c];
+  }
+}
+
+void convert_run(const Map& from, std::int64_t from_at, const Map& to, std::int64_t to_at, std::int64_t channels) {
+  for (std::int64_t i = 0; i < to.pixels(); ++i, from_at += from.stride_pixel, to_at += to.stride_pixel) {
+    for (std::int64_t c = 0; c < channels; ++c) put(to, to_at + c, get(from, from_at + c));
+  }
+}
+
 // Calls body(place in the map, place among plain values) for the values of a sample, pixel by pixel.
 template <class Body>
 void for_each_place(const Map& map, std::int64_t n, const Body& body) {
@@ -79,19 +99,21 @@ void for_each_place(const Map& map, std::int64_t n, const Body& body) {
 }  // namespace
 
 void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, std::int64_t to_channel, std::int64_t count) {
-  const bool aligned = from_channel % Map::kLanes == 0 && to_channel % Map::kLanes == 0 && from.type == to.type;
-  const std::int64_t whole = aligned ? count / Map::kLanes * Map::kLanes : 0;
   for_each_sample(to, [&](std::int64_t n) {
-    for (std::int64_t c = 0; c < whole; c += Map::kLanes) {
-      for (std::int64_t pixel = 0; pixel < to.pixels(); ++pixel) {
-        std::memcpy(address(to, offset(to, n, to_channel + c, pixel)), address(from, offset(from, n, from_channel + c, pixel)),
-                    static_cast<std::size_t>(Map::kLanes) * size_of(to.type));
+    // Runs of channels that are neighbours in both maps.
+    for (std::int64_t c = 0, run = 0; c < count; c += run) {
+      const std::int64_t here = from_channel + c, there = to_channel + c;
+      run = std::min({count - c, Map::kLanes - here % Map::kLanes, Map::kLanes - there % Map::kLanes});
+      const std::int64_t from_at = offset(from, n, here, 0), to_at = offset(to, n, there, 0);
+      if (from.type != to.type) {
+        convert_run(from, from_at, to, to_at, run);
+        continue;
       }
-    }
-    for (std::int64_t pixel = 0; whole < count && pixel < to.pixels(); ++pixel) {
-      for (std::int64_t c = whole; c < count; ++c) {
-        put(to, offset(to, n, to_channel + c, pixel), get(from, offset(from, n, from_channel + c, pixel)));
-      }
+      with_elements(to.type, [&](auto element) {
+        using T = decltype(element);
+        copy_run(static_cast<const T*>(from.data) + from_at, from.stride_pixel, static_cast<T*>(to.data) + to_at, to.stride_pixel,
+                 to.pixels(), run);
+      });
     }
     if (to_channel + count == to.channels) zero_padding(to, n);
   });

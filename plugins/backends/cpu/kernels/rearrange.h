@@ -10,7 +10,7 @@
 namespace millrace::cpu {
 
 // to[:, to_channel ... + count) = from[:, from_channel ... + count): concatenation and its backward, change of layout, change of
-// type. Whole blocks move 16 channels at a time if both offsets are multiples of 16. Padding channels of `to` are zeroed if the
+// type. Fastest if both offsets are multiples of 16. Padding channels of `to` are zeroed if the
 // copy reaches to.channels. REQUIRES: equal n, height, width.
 void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, std::int64_t to_channel, std::int64_t count);
 inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0, to.channels); }

@@ -19,7 +19,8 @@ inline std::string place(const std::source_location& where) {
   return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), where.line());
 }
 
-// Which call failed, why, and where; nothing after success. `call` may say what it was for: "cudaMalloc of the arena".
+// An error with the call, the reason and the place; empty after success. `call` may include the purpose: "cudaMalloc of the
+// arena".
 inline std::optional<Error> error_of(cudaError_t status, std::string_view call,
                                      const std::source_location& where = std::source_location::current()) {
   if (status == cudaSuccess) return std::nullopt;

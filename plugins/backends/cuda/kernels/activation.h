@@ -64,9 +64,17 @@ struct Activate {
   Activation kind = Activation::relu;
 
   std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float values[kPack];
+    load(x + i * kPack, values);
+    activate(kind, values);
+    store(y + i * kPack, values);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, x, packs * kPack);
+    visit_write(v, y, packs * kPack);
+  }
 };
 
 // dx = dy * activation'(from), added to dx if requested. from: the output for ReLU, the input for GELU. dx may be dy.
@@ -81,9 +89,19 @@ struct ActivateBackward {
   bool add = false;
 
   std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float before[kPack], gradient[kPack];
+    load(from + i * kPack, before);
+    load(dy + i * kPack, gradient);
+    multiply_by_slope(kind, before, gradient);
+    store(dx + i * kPack, gradient, add);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, from, packs * kPack);
+    visit_read(v, dy, packs * kPack);
+    visit_result(v, dx, packs * kPack, add);
+  }
 };
 
 // y = activation(y + bias): for a library's convolution or product that does not fuse it.
@@ -97,60 +115,22 @@ struct BiasActivate {
   Activation kind = Activation::none;
 
   std::int64_t size() const { return rows * row_packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// ---- Bodies ----
-
-template <class T>
-MILLRACE_HD void Activate<T>::operator()(std::int64_t i) const {
-  float values[kPack];
-  load(x + i * kPack, values);
-  activate(kind, values);
-  store(y + i * kPack, values);
-}
-template <class T>
-template <class Visitor>
-void Activate<T>::accesses(Visitor& v) const {
-  visit_read(v, x, packs * kPack);
-  visit_write(v, y, packs * kPack);
-}
-
-template <class T>
-MILLRACE_HD void ActivateBackward<T>::operator()(std::int64_t i) const {
-  float before[kPack], gradient[kPack];
-  load(from + i * kPack, before);
-  load(dy + i * kPack, gradient);
-  multiply_by_slope(kind, before, gradient);
-  store(dx + i * kPack, gradient, add);
-}
-template <class T>
-template <class Visitor>
-void ActivateBackward<T>::accesses(Visitor& v) const {
-  visit_read(v, from, packs * kPack);
-  visit_read(v, dy, packs * kPack);
-  visit_result(v, dx, packs * kPack, add);
-}
-
-template <class T>
-MILLRACE_HD void BiasActivate<T>::operator()(std::int64_t i) const {
-  float values[kPack];
-  load(y + i * kPack, values);
-  if (bias != nullptr) {
-    float shift[kPack];
-    load_constant(bias + divide(i, row_packs).remainder * kPack, shift);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] += shift[k];
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float values[kPack];
+    load(y + i * kPack, values);
+    if (bias != nullptr) {
+      float shift[kPack];
+      load_constant(bias + divide(i, row_packs).remainder * kPack, shift);
+      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] += shift[k];
+    }
+    activate(kind, values);
+    store(y + i * kPack, values);
   }
-  activate(kind, values);
-  store(y + i * kPack, values);
-}
-template <class T>
-template <class Visitor>
-void BiasActivate<T>::accesses(Visitor& v) const {
-  visit_read(v, bias, row_packs * kPack);
-  visit_result(v, y, size() * kPack, true);
-}
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    visit_read(v, bias, row_packs * kPack);
+    visit_result(v, y, size() * kPack, true);
+  }
+};
 
 }  // namespace millrace::cuda

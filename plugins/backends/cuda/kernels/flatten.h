@@ -22,9 +22,23 @@ struct Flatten {
   FlattenExtents at;
 
   std::int64_t size() const { return at.vectors() / kPack; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const Division place = divide(i, pitch_of(at.features()) / kPack);
+    const T* const map = x + place.quotient * at.pixels * pitch_of(at.channels);
+    Division from = divide(place.remainder * kPack, at.pixels);  // channel, pixel
+    float values[kPack];
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
+      const bool inside = from.quotient < at.channels;
+      values[k] = inside ? to_float(map[from.remainder * pitch_of(at.channels) + from.quotient]) : 0.0F;
+      if (++from.remainder == at.pixels) from = {from.quotient + 1, 0};
+    }
+    store(y + i * kPack, values);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, x, at.maps());
+    visit_write(v, y, at.vectors());
+  }
 };
 
 template <class T>
@@ -37,9 +51,22 @@ struct FlattenBackward {
   bool add = false;
 
   std::int64_t size() const { return at.maps() / kPack; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const Division pixel = divide(i, pitch_of(at.channels) / kPack), sample = divide(pixel.quotient, at.pixels);
+    const T* const vector = dy + sample.quotient * pitch_of(at.features());
+    const std::int64_t first = pixel.remainder * kPack;  // channel
+    float values[kPack];
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
+      const std::int64_t channel = first + k;
+      values[k] = channel < at.channels ? to_float(vector[channel * at.pixels + sample.remainder]) : 0.0F;
+    }
+    store(dx + i * kPack, values, add);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, dy, at.vectors());
+    visit_result(v, dx, at.maps(), add);
+  }
 };
 
 // Without padding: for the host.
@@ -52,62 +79,15 @@ struct Unpack {
   FlattenExtents at;
 
   std::int64_t size() const { return at.n * at.features(); }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const Division sample = divide(i, at.features()), place = divide(sample.remainder, at.pixels);  // channel, pixel
+    y[i] = to_float(x[(sample.quotient * at.pixels + place.remainder) * pitch_of(at.channels) + place.quotient]);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, x, at.maps());
+    visit_write(v, y, size());
+  }
 };
-
-// ---- Bodies ----
-
-template <class T>
-MILLRACE_HD void Flatten<T>::operator()(std::int64_t i) const {
-  const Division place = divide(i, pitch_of(at.features()) / kPack);
-  const T* const map = x + place.quotient * at.pixels * pitch_of(at.channels);
-  Division from = divide(place.remainder * kPack, at.pixels);  // channel, pixel
-  float values[kPack];
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-    const bool inside = from.quotient < at.channels;
-    values[k] = inside ? to_float(map[from.remainder * pitch_of(at.channels) + from.quotient]) : 0.0F;
-    if (++from.remainder == at.pixels) from = {from.quotient + 1, 0};
-  }
-  store(y + i * kPack, values);
-}
-template <class T>
-template <class Visitor>
-void Flatten<T>::accesses(Visitor& v) const {
-  visit_read(v, x, at.maps());
-  visit_write(v, y, at.vectors());
-}
-
-template <class T>
-MILLRACE_HD void Unpack<T>::operator()(std::int64_t i) const {
-  const Division sample = divide(i, at.features()), place = divide(sample.remainder, at.pixels);  // channel, pixel
-  y[i] = to_float(x[(sample.quotient * at.pixels + place.remainder) * pitch_of(at.channels) + place.quotient]);
-}
-template <class T>
-template <class Visitor>
-void Unpack<T>::accesses(Visitor& v) const {
-  visit_read(v, x, at.maps());
-  visit_write(v, y, size());
-}
-
-template <class T>
-MILLRACE_HD void FlattenBackward<T>::operator()(std::int64_t i) const {
-  const Division pixel = divide(i, pitch_of(at.channels) / kPack), sample = divide(pixel.quotient, at.pixels);
-  const T* const vector = dy + sample.quotient * pitch_of(at.features());
-  const std::int64_t first = pixel.remainder * kPack;  // channel
-  float values[kPack];
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-    const std::int64_t channel = first + k;
-    values[k] = channel < at.channels ? to_float(vector[channel * at.pixels + sample.remainder]) : 0.0F;
-  }
-  store(dx + i * kPack, values, add);
-}
-template <class T>
-template <class Visitor>
-void FlattenBackward<T>::accesses(Visitor& v) const {
-  visit_read(v, dy, at.vectors());
-  visit_result(v, dx, at.maps(), add);
-}
 
 }  // namespace millrace::cuda

@@ -52,9 +52,11 @@ struct SetScalars {
   StepScalars* out = nullptr;
 
   std::int64_t size() const { return 1; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t) const { *out = values; }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_write(v, out, 1);
+  }
 };
 
 // y = factor * x, added to y if requested. y may be x.
@@ -69,9 +71,17 @@ struct Scale {
   bool add = false;
 
   std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float values[kPack];
+    load(x + i * kPack, values);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= factor;
+    store(y + i * kPack, values, add);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, x, packs * kPack);
+    visit_result(v, y, packs * kPack, add);
+  }
 };
 
 // y = a + b. y may be either.
@@ -84,9 +94,19 @@ struct Add {
   std::int64_t packs = 0;
 
   std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float left[kPack], right[kPack];
+    load(a + i * kPack, left);
+    load(b + i * kPack, right);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) left[k] += right[k];
+    store(y + i * kPack, left);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, a, packs * kPack);
+    visit_read(v, b, packs * kPack);
+    visit_write(v, y, packs * kPack);
+  }
 };
 
 // Channels [from_begin, from_begin + channels) of each row of `from` become [to_begin, ...) of the row of `to`, or are added
@@ -104,9 +124,27 @@ struct CopyChannels {
 
   MILLRACE_HD bool whole_packs() const { return (channels | from_begin | to_begin | from_pitch | to_pitch) % kPack == 0; }
   std::int64_t size() const { return rows * channels / (whole_packs() ? kPack : 1); }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    if (whole_packs()) {
+      const Division place = divide(i, channels / kPack);
+      float values[kPack];
+      load(from + place.quotient * from_pitch + from_begin + place.remainder * kPack, values);
+      store(to + place.quotient * to_pitch + to_begin + place.remainder * kPack, values, add);
+      return;
+    }
+    const Division place = divide(i, channels);
+    T* const target = to + place.quotient * to_pitch + to_begin + place.remainder;
+    const float value = to_float(from[place.quotient * from_pitch + from_begin + place.remainder]);
+    *target = from_float<T>(add ? to_float(*target) + value : value);
+    if (place.remainder + 1 < channels) return;
+    for (std::int64_t behind = rest(); behind > 0; --behind) target[behind] = from_float<T>(0.0F);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    if (rows * channels == 0) return;
+    visit_read(v, from + from_begin, (rows - 1) * from_pitch + channels);
+    visit_result(v, to + to_begin, (rows - 1) * to_pitch + channels + rest(), add);
+  }
 
  private:
   MILLRACE_HD std::int64_t rest() const {  // number of channels after the copied ones that become zero
@@ -133,9 +171,34 @@ struct Dropout {
   bool add = false;
 
   std::int64_t size() const { return n * pixels * (pitch_of(channels) / kPack); }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const Division row = divide(i, pitch_of(channels) / kPack), sample = divide(row.quotient, pixels);
+    const std::uint64_t number = scalars->first_sample + static_cast<std::uint64_t>(sample.quotient);
+    const std::uint64_t key = chain_words(chain_words(seed, scalars->step), layer);
+    // An element is dropped if its 32 bits are below the threshold; a probability of 1 drops everything.
+    const auto threshold = static_cast<std::uint64_t>(probability * 4294967296.0);
+    const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
+    float values[kPack];
+    load(x + i * kPack, values);
+    const std::int64_t pixel = by_pixel ? sample.remainder : 0;
+    MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
+      const std::int64_t four = by_channel ? 2 * row.remainder + half : 0;
+      const PhiloxBlock bits = philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+                                        static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)}},
+                                      key);
+      MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
+        float& value = values[4 * half + k];
+        value = (by_channel ? bits.words[k] : bits.words[0]) < threshold ? 0.0F : value * factor;
+      }
+    }
+    store(y + i * kPack, values, add);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, x, size() * kPack);
+    visit_read(v, scalars, 1);
+    visit_result(v, y, size() * kPack, add);
+  }
 };
 
 template <class From, class To>
@@ -147,9 +210,16 @@ struct Convert {
   std::int64_t packs = 0;
 
   std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float values[kPack];
+    load(from + i * kPack, values);
+    store(to + i * kPack, values);
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    visit_read(v, from, packs * kPack);
+    visit_write(v, to, packs * kPack);
+  }
 };
 using FloatToBf16 = Convert<float, Bf16>;
 using Bf16ToFloat = Convert<Bf16, float>;
@@ -165,9 +235,18 @@ struct SumArrays {
   std::int64_t elements = 0;
 
   std::int64_t size() const { return elements; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float sum = sources[0][i];
+    MILLRACE_UNROLL for (int s = 1; s < kMax; ++s) {  // constant length: no variable may index an array of arguments
+      if (s < count) sum += sources[s][i];
+    }
+    destination[i] = sum;
+  }
   template <class Visitor>
-  void accesses(Visitor& v) const;
+  void accesses(Visitor& v) const {
+    for (int s = 0; s < count; ++s) visit_read(v, sources[s], elements);
+    visit_write(v, destination, elements);
+  }
 };
 
 // total = (first ? 0 : total) + weight * logits: test-time augmentation. Both are (rows, width, row_packs); the logits of a
@@ -183,147 +262,22 @@ struct AddLogits {
   bool mirrored = false, first = false;
 
   std::int64_t size() const { return rows * width * row_packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// ---- Bodies ----
-
-MILLRACE_HD void SetScalars::operator()(std::int64_t) const { *out = values; }
-template <class Visitor>
-void SetScalars::accesses(Visitor& v) const {
-  visit_write(v, out, 1);
-}
-
-template <class T>
-MILLRACE_HD void Scale<T>::operator()(std::int64_t i) const {
-  float values[kPack];
-  load(x + i * kPack, values);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= factor;
-  store(y + i * kPack, values, add);
-}
-template <class T>
-template <class Visitor>
-void Scale<T>::accesses(Visitor& v) const {
-  visit_read(v, x, packs * kPack);
-  visit_result(v, y, packs * kPack, add);
-}
-
-template <class T>
-MILLRACE_HD void Add<T>::operator()(std::int64_t i) const {
-  float left[kPack], right[kPack];
-  load(a + i * kPack, left);
-  load(b + i * kPack, right);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) left[k] += right[k];
-  store(y + i * kPack, left);
-}
-template <class T>
-template <class Visitor>
-void Add<T>::accesses(Visitor& v) const {
-  visit_read(v, a, packs * kPack);
-  visit_read(v, b, packs * kPack);
-  visit_write(v, y, packs * kPack);
-}
-
-template <class T>
-MILLRACE_HD void CopyChannels<T>::operator()(std::int64_t i) const {
-  if (whole_packs()) {
-    const Division place = divide(i, channels / kPack);
-    float values[kPack];
-    load(from + place.quotient * from_pitch + from_begin + place.remainder * kPack, values);
-    store(to + place.quotient * to_pitch + to_begin + place.remainder * kPack, values, add);
-    return;
-  }
-  const Division place = divide(i, channels);
-  T* const target = to + place.quotient * to_pitch + to_begin + place.remainder;
-  const float value = to_float(from[place.quotient * from_pitch + from_begin + place.remainder]);
-  *target = from_float<T>(add ? to_float(*target) + value : value);
-  if (place.remainder + 1 < channels) return;
-  for (std::int64_t behind = rest(); behind > 0; --behind) target[behind] = from_float<T>(0.0F);
-}
-template <class T>
-template <class Visitor>
-void CopyChannels<T>::accesses(Visitor& v) const {
-  if (rows * channels == 0) return;
-  visit_read(v, from + from_begin, (rows - 1) * from_pitch + channels);
-  visit_result(v, to + to_begin, (rows - 1) * to_pitch + channels + rest(), add);
-}
-
-template <class T>
-MILLRACE_HD void Dropout<T>::operator()(std::int64_t i) const {
-  const Division row = divide(i, pitch_of(channels) / kPack), sample = divide(row.quotient, pixels);
-  const std::uint64_t number = scalars->first_sample + static_cast<std::uint64_t>(sample.quotient);
-  const std::uint64_t key = chain_words(chain_words(seed, scalars->step), layer);
-  // An element is dropped if its 32 bits are below the threshold; a probability of 1 drops everything.
-  const auto threshold = static_cast<std::uint64_t>(probability * 4294967296.0);
-  const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
-  float values[kPack];
-  load(x + i * kPack, values);
-  const std::int64_t pixel = by_pixel ? sample.remainder : 0;
-  MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
-    const std::int64_t four = by_channel ? 2 * row.remainder + half : 0;
-    const PhiloxBlock bits = philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
-                                      static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)}},
-                                    key);
-    MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
-      float& value = values[4 * half + k];
-      value = (by_channel ? bits.words[k] : bits.words[0]) < threshold ? 0.0F : value * factor;
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    std::int64_t from = i;
+    if (mirrored) {
+      const std::int64_t x = divide(divide(i, row_packs).quotient, width).remainder;
+      from += (width - 1 - 2 * x) * row_packs;
     }
+    float values[kPack];
+    load(logits + from * kPack, values);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= weight;
+    store(total + i * kPack, values, !first);
   }
-  store(y + i * kPack, values, add);
-}
-template <class T>
-template <class Visitor>
-void Dropout<T>::accesses(Visitor& v) const {
-  visit_read(v, x, size() * kPack);
-  visit_read(v, scalars, 1);
-  visit_result(v, y, size() * kPack, add);
-}
-
-template <class From, class To>
-MILLRACE_HD void Convert<From, To>::operator()(std::int64_t i) const {
-  float values[kPack];
-  load(from + i * kPack, values);
-  store(to + i * kPack, values);
-}
-template <class From, class To>
-template <class Visitor>
-void Convert<From, To>::accesses(Visitor& v) const {
-  visit_read(v, from, packs * kPack);
-  visit_write(v, to, packs * kPack);
-}
-
-MILLRACE_HD void SumArrays::operator()(std::int64_t i) const {
-  float sum = sources[0][i];
-  MILLRACE_UNROLL for (int s = 1; s < kMax; ++s) {  // constant length: no variable may index an array of arguments
-    if (s < count) sum += sources[s][i];
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    visit_read(v, logits, size() * kPack);
+    visit_result(v, total, size() * kPack, !first);
   }
-  destination[i] = sum;
-}
-template <class Visitor>
-void SumArrays::accesses(Visitor& v) const {
-  for (int s = 0; s < count; ++s) visit_read(v, sources[s], elements);
-  visit_write(v, destination, elements);
-}
-
-template <class T>
-MILLRACE_HD void AddLogits<T>::operator()(std::int64_t i) const {
-  std::int64_t from = i;
-  if (mirrored) {
-    const std::int64_t x = divide(divide(i, row_packs).quotient, width).remainder;
-    from += (width - 1 - 2 * x) * row_packs;
-  }
-  float values[kPack];
-  load(logits + from * kPack, values);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= weight;
-  store(total + i * kPack, values, !first);
-}
-template <class T>
-template <class Visitor>
-void AddLogits<T>::accesses(Visitor& v) const {
-  visit_read(v, logits, size() * kPack);
-  visit_result(v, total, size() * kPack, !first);
-}
+};
 
 }  // namespace millrace::cuda

@@ -20,94 +20,6 @@ struct PoolExtents {
   std::int32_t packs = 0;  // per pixel
 };
 
-// The first of equal values wins, and NaN wins over all (the last NaN). index: position in the window, row by row. REQUIRES:
-// Index can hold all positions of a window.
-template <class T, class Index = std::uint8_t>
-struct MaxPool {
-  static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "max pool";
-  const T* x = nullptr;    // (n, h, w, packs * 8)
-  T* y = nullptr;          // (n, out_h, out_w, packs * 8)
-  Index* index = nullptr;  // as y; null: not wanted
-  PoolExtents at;
-  PoolWindow window;
-
-  std::int64_t size() const { return at.n * at.out_h * at.out_w * at.packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-template <class T, class Index = std::uint8_t>
-struct MaxPoolBackward {
-  static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "max pool backward";
-  const T* dy = nullptr;
-  const Index* index = nullptr;
-  T* dx = nullptr;
-  PoolExtents at;
-  PoolWindow window;
-  bool add = false;
-
-  std::int64_t size() const { return at.n * at.h * at.w * at.packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-inline constexpr std::int64_t kNarrowPlaces = 256;  // window size up to which std::uint8_t suffices
-template <class T>
-using WideMaxPool = MaxPool<T, std::int32_t>;
-template <class T>
-using WideMaxPoolBackward = MaxPoolBackward<T, std::int32_t>;
-
-template <class T>
-struct AveragePool {
-  static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "average pool";
-  const T* x = nullptr;
-  T* y = nullptr;
-  PoolExtents at;
-  PoolWindow window;
-
-  std::int64_t size() const { return at.n * at.out_h * at.out_w * at.packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-template <class T>
-struct AveragePoolBackward {
-  static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "average pool backward";
-  const T* dy = nullptr;
-  T* dx = nullptr;
-  PoolExtents at;
-  PoolWindow window;
-  bool add = false;
-
-  std::int64_t size() const { return at.n * at.h * at.w * at.packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// The gradient by the input of a max pooling, computed on reading instead of by MaxPoolBackward, with identical bits.
-template <class T>
-struct PooledGradient {
-  const T* dy = nullptr;  // by the pooling's result
-  const std::uint8_t* index = nullptr;
-  PoolExtents at;
-  PoolWindow window;
-
-  explicit operator bool() const { return index != nullptr; }
-  MILLRACE_HD Pack<T> of_pixel(std::int64_t row, std::int64_t pack) const;  // row: index into (n, h, w)
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// ---- Bodies ----
-
 // A pack of a map of (n, height, width, packs).
 struct PoolPlace {
   std::int64_t n = 0;
@@ -191,19 +103,6 @@ struct WindowMaximum {
   }
 };
 
-template <class T, class Index>
-MILLRACE_HD void MaxPool<T, Index>::operator()(std::int64_t i) const {
-  const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
-  WindowMaximum::of(x, at, window, place, [](const float(&)[kPack]) {}).store_at(i * kPack, y, index);
-}
-template <class T, class Index>
-template <class Visitor>
-void MaxPool<T, Index>::accesses(Visitor& v) const {
-  visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
-  visit_write(v, y, size() * kPack);
-  visit_write(v, index, size() * kPack);
-}
-
 // Calls part(row and column of a window, its first element in the output, the pixel's position in it) for each window that
 // contains a pixel.
 template <class Part>
@@ -231,21 +130,6 @@ MILLRACE_HD void gather_maxima(const PoolExtents& at, const PoolWindow& window, 
   });
 }
 
-template <class T, class Index>
-MILLRACE_HD void MaxPoolBackward<T, Index>::operator()(std::int64_t i) const {
-  float sum[kPack] = {};
-  gather_maxima(at, window, PoolPlace::of(i, at.h, at.w, at.packs), dy, index, sum);
-  store(dx + i * kPack, sum, add);
-}
-template <class T, class Index>
-template <class Visitor>
-void MaxPoolBackward<T, Index>::accesses(Visitor& v) const {
-  const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
-  visit_read(v, dy, outputs);
-  visit_read(v, index, outputs);
-  visit_result(v, dx, size() * kPack, add);
-}
-
 // 1 / the number of pixels in a window's mean.
 MILLRACE_HD float average_share(const PoolExtents& at, const PoolWindow& window, std::int32_t row, std::int32_t column) {
   if (window.count_padding) return 1.0F / static_cast<float>(window.kernel_h * window.kernel_w);
@@ -254,65 +138,149 @@ MILLRACE_HD float average_share(const PoolExtents& at, const PoolWindow& window,
   return 1.0F / static_cast<float>((rows.last - rows.first) * (columns.last - columns.first));
 }
 
-template <class T>
-MILLRACE_HD void AveragePool<T>::operator()(std::int64_t i) const {
-  const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
-  const PoolSpan rows = pixels_of_window(place.row * window.stride_h - window.top, window.kernel_h, at.h);
-  const PoolSpan columns = pixels_of_window(place.column * window.stride_w - window.left, window.kernel_w, at.w);
-  float sum[kPack] = {};
-  for (std::int32_t row = rows.first; row < rows.last; ++row) {
-    const T* from = x + pool_offset(place.n, row, columns.first, place.pack, at.h, at.w, at.packs);
-    for (std::int32_t column = columns.first; column < columns.last; ++column, from += at.packs * kPack) {
-      float values[kPack];
-      load(from, values);
-      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += values[k];
-    }
+// The first of equal values wins, and NaN wins over all (the last NaN). index: position in the window, row by row. REQUIRES:
+// Index can hold all positions of a window.
+template <class T, class Index = std::uint8_t>
+struct MaxPool {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "max pool";
+  const T* x = nullptr;    // (n, h, w, packs * 8)
+  T* y = nullptr;          // (n, out_h, out_w, packs * 8)
+  Index* index = nullptr;  // as y; null: not wanted
+  PoolExtents at;
+  PoolWindow window;
+
+  std::int64_t size() const { return at.n * at.out_h * at.out_w * at.packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
+    WindowMaximum::of(x, at, window, place, [](const float(&)[kPack]) {}).store_at(i * kPack, y, index);
   }
-  const float share = average_share(at, window, place.row, place.column);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] *= share;
-  store(y + i * kPack, sum);
-}
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
+    visit_write(v, y, size() * kPack);
+    visit_write(v, index, size() * kPack);
+  }
+};
+
+template <class T, class Index = std::uint8_t>
+struct MaxPoolBackward {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "max pool backward";
+  const T* dy = nullptr;
+  const Index* index = nullptr;
+  T* dx = nullptr;
+  PoolExtents at;
+  PoolWindow window;
+  bool add = false;
+
+  std::int64_t size() const { return at.n * at.h * at.w * at.packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float sum[kPack] = {};
+    gather_maxima(at, window, PoolPlace::of(i, at.h, at.w, at.packs), dy, index, sum);
+    store(dx + i * kPack, sum, add);
+  }
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
+    visit_read(v, dy, outputs);
+    visit_read(v, index, outputs);
+    visit_result(v, dx, size() * kPack, add);
+  }
+};
+
+inline constexpr std::int64_t kNarrowPlaces = 256;  // window size up to which std::uint8_t suffices
 template <class T>
-template <class Visitor>
-void AveragePool<T>::accesses(Visitor& v) const {
-  visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
-  visit_write(v, y, size() * kPack);
-}
+using WideMaxPool = MaxPool<T, std::int32_t>;
+template <class T>
+using WideMaxPoolBackward = MaxPoolBackward<T, std::int32_t>;
 
 template <class T>
-MILLRACE_HD void AveragePoolBackward<T>::operator()(std::int64_t i) const {
-  float sum[kPack] = {};
-  const PoolPlace place = PoolPlace::of(i, at.h, at.w, at.packs);
-  gather_windows(at, window, place, [&](std::int32_t row, std::int32_t column, std::int64_t from, std::int32_t) {
-    const float share = average_share(at, window, row, column);
-    float gradient[kPack];
-    load(dy + from, gradient);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += gradient[k] * share;
-  });
-  store(dx + i * kPack, sum, add);
-}
-template <class T>
-template <class Visitor>
-void AveragePoolBackward<T>::accesses(Visitor& v) const {
-  visit_read(v, dy, at.n * at.out_h * at.out_w * at.packs * kPack);
-  visit_result(v, dx, size() * kPack, add);
-}
+struct AveragePool {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "average pool";
+  const T* x = nullptr;
+  T* y = nullptr;
+  PoolExtents at;
+  PoolWindow window;
+
+  std::int64_t size() const { return at.n * at.out_h * at.out_w * at.packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
+    const PoolSpan rows = pixels_of_window(place.row * window.stride_h - window.top, window.kernel_h, at.h);
+    const PoolSpan columns = pixels_of_window(place.column * window.stride_w - window.left, window.kernel_w, at.w);
+    float sum[kPack] = {};
+    for (std::int32_t row = rows.first; row < rows.last; ++row) {
+      const T* from = x + pool_offset(place.n, row, columns.first, place.pack, at.h, at.w, at.packs);
+      for (std::int32_t column = columns.first; column < columns.last; ++column, from += at.packs * kPack) {
+        float values[kPack];
+        load(from, values);
+        MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += values[k];
+      }
+    }
+    const float share = average_share(at, window, place.row, place.column);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] *= share;
+    store(y + i * kPack, sum);
+  }
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
+    visit_write(v, y, size() * kPack);
+  }
+};
 
 template <class T>
-MILLRACE_HD Pack<T> PooledGradient<T>::of_pixel(std::int64_t row, std::int64_t pack) const {
-  const Division line = divide(row, at.w), image = divide(line.quotient, at.h);
-  const PoolPlace place{image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),
-                        static_cast<std::int32_t>(pack)};
-  float sum[kPack] = {};
-  gather_maxima(at, window, place, dy, index, sum);
-  return pack_of<T>(sum);
-}
+struct AveragePoolBackward {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "average pool backward";
+  const T* dy = nullptr;
+  T* dx = nullptr;
+  PoolExtents at;
+  PoolWindow window;
+  bool add = false;
+
+  std::int64_t size() const { return at.n * at.h * at.w * at.packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const {
+    float sum[kPack] = {};
+    const PoolPlace place = PoolPlace::of(i, at.h, at.w, at.packs);
+    gather_windows(at, window, place, [&](std::int32_t row, std::int32_t column, std::int64_t from, std::int32_t) {
+      const float share = average_share(at, window, row, column);
+      float gradient[kPack];
+      load(dy + from, gradient);
+      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += gradient[k] * share;
+    });
+    store(dx + i * kPack, sum, add);
+  }
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    visit_read(v, dy, at.n * at.out_h * at.out_w * at.packs * kPack);
+    visit_result(v, dx, size() * kPack, add);
+  }
+};
+
+// The gradient by the input of a max pooling, computed on reading instead of by MaxPoolBackward, with identical bits.
 template <class T>
-template <class Visitor>
-void PooledGradient<T>::accesses(Visitor& v) const {
-  const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
-  visit_read(v, dy, outputs);
-  visit_read(v, index, outputs);
-}
+struct PooledGradient {
+  const T* dy = nullptr;  // by the pooling's result
+  const std::uint8_t* index = nullptr;
+  PoolExtents at;
+  PoolWindow window;
+
+  explicit operator bool() const { return index != nullptr; }
+  MILLRACE_HD Pack<T> of_pixel(std::int64_t row, std::int64_t pack) const {  // row: index into (n, h, w)
+    const Division line = divide(row, at.w), image = divide(line.quotient, at.h);
+    const PoolPlace place{image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),
+                          static_cast<std::int32_t>(pack)};
+    float sum[kPack] = {};
+    gather_maxima(at, window, place, dy, index, sum);
+    return pack_of<T>(sum);
+  }
+  template <class Visitor>
+  void accesses(Visitor& v) const {
+    const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
+    visit_read(v, dy, outputs);
+    visit_read(v, index, outputs);
+  }
+};
 
 }  // namespace millrace::cuda

@@ -16,12 +16,8 @@ class Addition final : public Joining {
   void forward(Queue& queue) override {
     with_type(y_.spec.type, [&]<class T>(T) {
       for (std::size_t i = 1; i < x_.size(); ++i) {
-        Add<T> kernel;
-        kernel.a = i == 1 ? x_[0].as<T>() : y_.as<T>();
-        kernel.b = x_[i].as<T>();
-        kernel.y = y_.as<T>();
-        kernel.packs = y_.spec.packs();
-        queue.run(kernel);
+        queue.run(
+            Add<T>{.a = i == 1 ? x_[0].as<T>() : y_.as<T>(), .b = x_[i].as<T>(), .y = y_.as<T>(), .packs = y_.spec.packs()});
       }
     });
   }
@@ -30,12 +26,7 @@ class Addition final : public Joining {
     for (std::size_t i = d_inputs_.size(); i-- > 0;) {
       if (!d_inputs_[i] || d_inputs_[i].map.data == dy_.data) continue;
       with_type(dy_.spec.type, [&]<class T>(T) {
-        Scale<T> kernel;
-        kernel.x = dy_.as<T>();
-        kernel.y = d_inputs_[i].map.as<T>();
-        kernel.packs = dy_.spec.packs();
-        kernel.add = d_inputs_[i].add;
-        queue.run(kernel);
+        queue.run(Scale<T>{.x = dy_.as<T>(), .y = d_inputs_[i].map.as<T>(), .packs = dy_.spec.packs(), .add = d_inputs_[i].add});
       });
     }
   }
@@ -49,17 +40,15 @@ void zero_padding(Queue& queue, const Map& map) {
 void copy(Queue& queue, const Map& from, std::int64_t from_begin, const Map& to, std::int64_t to_begin, std::int64_t channels,
           bool add) {
   with_type(from.spec.type, [&]<class T>(T) {
-    CopyChannels<T> kernel;
-    kernel.from = from.as<T>();
-    kernel.to = to.as<T>();
-    kernel.rows = from.spec.rows();
-    kernel.channels = channels;
-    kernel.from_pitch = from.spec.pitch();
-    kernel.from_begin = from_begin;
-    kernel.to_pitch = to.spec.pitch();
-    kernel.to_begin = to_begin;
-    kernel.add = add;
-    queue.run(kernel);
+    queue.run(CopyChannels<T>{.from = from.as<T>(),
+                              .to = to.as<T>(),
+                              .rows = from.spec.rows(),
+                              .channels = channels,
+                              .from_pitch = from.spec.pitch(),
+                              .from_begin = from_begin,
+                              .to_pitch = to.spec.pitch(),
+                              .to_begin = to_begin,
+                              .add = add});
   });
 }
 

@@ -29,13 +29,11 @@ struct MapSpec {
 
 // The map as portable kernels see it.
 inline TensorView view_of(const MapSpec& spec, void* data) {
-  TensorView view;
-  view.data = data;
-  view.type = spec.type;
-  view.stride_pixel = spec.pitch();
-  view.stride_n = spec.height * spec.width * spec.pitch();
-  view.padded = spec.pitch();
-  return view;
+  return TensorView{.data = data,
+                    .stride_n = spec.height * spec.width * spec.pitch(),
+                    .stride_pixel = spec.pitch(),
+                    .padded = spec.pitch(),
+                    .type = spec.type};
 }
 
 // Pooling as kernel arguments.

@@ -105,18 +105,16 @@ class Normalisation final : public Operation {
   void normalise(Queue& queue) const {
     with_type(x_.spec.type, [&]<class T>(T) {
       if (pools()) return normalise_and_pool<T>(queue);
-      Normalise<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.residual = residual_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.mean = mean_;
-      kernel.factor = factor_;
-      kernel.shift = shift();
-      kernel.rows = y_.spec.rows();
-      kernel.packs = y_.spec.row_packs();
-      kernel.activation = node_.activation;
-      kernel.positive = positive_;
-      queue.run(kernel);
+      queue.run(Normalise<T>{.x = x_.as<T>(),
+                             .residual = residual_.as<T>(),
+                             .y = y_.as<T>(),
+                             .mean = mean_,
+                             .factor = factor_,
+                             .shift = shift(),
+                             .rows = y_.spec.rows(),
+                             .packs = y_.spec.row_packs(),
+                             .activation = node_.activation,
+                             .positive = positive_});
     });
   }
 
@@ -162,21 +160,17 @@ class Normalisation final : public Operation {
 
   template <class T>
   void statistics(Queue& queue) const {
-    Moments<T> moments;
-    moments.x = x_.as<T>();
-    moments.rows = x_.spec.rows();
-    moments.packs = x_.spec.row_packs();
-    FinishMoments<T> finish;
-    finish.x = x_.as<T>();
-    finish.partial = moments_.partial;
-    finish.rows = moments.rows;
-    finish.packs = moments.packs;
-    finish.epsilon = static_cast<float>(attributes_.epsilon);
-    finish.momentum = static_cast<float>(attributes_.momentum);
-    finish.scale = scale();
-    finish.mean = mean_;
-    finish.variance = variance_;
-    finish.factor = factor_;
+    Moments<T> moments{.x = x_.as<T>(), .rows = x_.spec.rows(), .packs = x_.spec.row_packs()};
+    FinishMoments<T> finish{.x = x_.as<T>(),
+                            .partial = moments_.partial,
+                            .rows = moments.rows,
+                            .packs = moments.packs,
+                            .epsilon = static_cast<float>(attributes_.epsilon),
+                            .momentum = static_cast<float>(attributes_.momentum),
+                            .scale = scale(),
+                            .mean = mean_,
+                            .variance = variance_,
+                            .factor = factor_};
     if (!compile_context_.rehearsal) {
       finish.running_mean = running(0);
       finish.running_variance = running(1);
@@ -186,16 +180,14 @@ class Normalisation final : public Operation {
 
   template <class T>
   void normalise_and_pool(Queue& queue) const {
-    NormaliseMaxPool<T> kernel;
-    kernel.x = x_.as<T>();
-    kernel.y = y_.as<T>();
-    kernel.index = index_;
-    kernel.mean = mean_;
-    kernel.factor = factor_;
-    kernel.shift = shift();
-    kernel.at = at_;
-    kernel.window = window_;
-    queue.run(kernel);
+    queue.run(NormaliseMaxPool<T>{.x = x_.as<T>(),
+                                  .y = y_.as<T>(),
+                                  .index = index_,
+                                  .mean = mean_,
+                                  .factor = factor_,
+                                  .shift = shift(),
+                                  .at = at_,
+                                  .window = window_});
   }
 
   // Sets the source of the result's gradient in a backward kernel.
@@ -208,13 +200,11 @@ class Normalisation final : public Operation {
   }
 
   void running_factor(Queue& queue) const {
-    RunningMoments kernel;
-    kernel.variance = variance_;
-    kernel.scale = scale();
-    kernel.epsilon = static_cast<float>(attributes_.epsilon);
-    kernel.factor = factor_;
-    kernel.channels = x_.spec.pitch();
-    queue.run(kernel);
+    queue.run(RunningMoments{.variance = variance_,
+                             .scale = scale(),
+                             .epsilon = static_cast<float>(attributes_.epsilon),
+                             .factor = factor_,
+                             .channels = x_.spec.pitch()});
   }
 
   template <class T>
@@ -232,11 +222,8 @@ class Normalisation final : public Operation {
     kernel.rows = x_.spec.rows();
     kernel.packs = x_.spec.row_packs();
     kernel.activation = node_.activation;
-    FinishSums finish;
-    finish.partial = sums_.partial;
-    finish.chunks = chunks_of(kernel.rows, kernel.packs);
-    finish.channels = x_.spec.pitch();
-    finish.sums = 2;
+    FinishSums finish{
+        .partial = sums_.partial, .chunks = chunks_of(kernel.rows, kernel.packs), .channels = x_.spec.pitch(), .sums = 2};
     finish.out[0] = d_shift();
     finish.out[1] = d_scale();
     finish.variance = variance_;

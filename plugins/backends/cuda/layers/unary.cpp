@@ -22,13 +22,11 @@ class Scaling final : public Unary {
  private:
   void run(Queue& queue, const Map& from, const Map& to, bool add) const {
     with_type(from.spec.type, [&]<class T>(T) {
-      Scale<T> kernel;
-      kernel.x = from.as<T>();
-      kernel.y = to.as<T>();
-      kernel.packs = from.spec.packs();
-      kernel.factor = static_cast<float>(layer().as<ScaleAttributes>().factor);
-      kernel.add = add;
-      queue.run(kernel);
+      queue.run(Scale<T>{.x = from.as<T>(),
+                         .y = to.as<T>(),
+                         .packs = from.spec.packs(),
+                         .factor = static_cast<float>(layer().as<ScaleAttributes>().factor),
+                         .add = add});
     });
   }
 };
@@ -39,25 +37,14 @@ class Flattening final : public Unary {
   using Unary::Unary;
   void forward(Queue& queue) override {
     if (x_.data == y_.data) return;
-    with_type(x_.spec.type, [&]<class T>(T) {
-      Flatten<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.at = extents();
-      queue.run(kernel);
-    });
+    with_type(x_.spec.type, [&]<class T>(T) { queue.run(Flatten<T>{.x = x_.as<T>(), .y = y_.as<T>(), .at = extents()}); });
   }
 
  protected:
   void differentiate(Queue& queue) override {
     if (dy_.data == d_input_.map.data) return;
     with_type(x_.spec.type, [&]<class T>(T) {
-      FlattenBackward<T> kernel;
-      kernel.dy = dy_.as<T>();
-      kernel.dx = d_input_.map.as<T>();
-      kernel.at = extents();
-      kernel.add = d_input_.add;
-      queue.run(kernel);
+      queue.run(FlattenBackward<T>{.dy = dy_.as<T>(), .dx = d_input_.map.as<T>(), .at = extents(), .add = d_input_.add});
     });
   }
   bool in_place() const override {
@@ -74,26 +61,19 @@ class Activating final : public Unary {
   using Unary::Unary;
   void forward(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
-      Activate<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.packs = x_.spec.packs();
-      kernel.kind = node_.activation;
-      queue.run(kernel);
+      queue.run(Activate<T>{.x = x_.as<T>(), .y = y_.as<T>(), .packs = x_.spec.packs(), .kind = node_.activation});
     });
   }
 
  protected:
   void differentiate(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
-      ActivateBackward<T> kernel;
-      kernel.from = needs_output() ? y_.as<T>() : x_.as<T>();
-      kernel.dy = dy_.as<T>();
-      kernel.dx = d_input_.map.as<T>();
-      kernel.packs = x_.spec.packs();
-      kernel.kind = node_.activation;
-      kernel.add = d_input_.add;
-      queue.run(kernel);
+      queue.run(ActivateBackward<T>{.from = needs_output() ? y_.as<T>() : x_.as<T>(),
+                                    .dy = dy_.as<T>(),
+                                    .dx = d_input_.map.as<T>(),
+                                    .packs = x_.spec.packs(),
+                                    .kind = node_.activation,
+                                    .add = d_input_.add});
     });
   }
   bool needs_input() const override { return !needs_output(); }
@@ -119,14 +99,13 @@ class Dropping final : public Unary {
  private:
   void run(Queue& queue, const Map& from, const Map& to, bool add) const {
     with_type(from.spec.type, [&]<class T>(T) {
-      Dropout<T> kernel;
-      kernel.x = from.as<T>();
-      kernel.y = to.as<T>();
-      kernel.n = from.spec.n;
-      kernel.pixels = from.spec.height * from.spec.width;
-      kernel.channels = from.spec.channels;
-      kernel.seed = compile_context_.options.seed;
-      kernel.layer = static_cast<std::uint32_t>(node_.layer);
+      Dropout<T> kernel{.x = from.as<T>(),
+                        .y = to.as<T>(),
+                        .n = from.spec.n,
+                        .pixels = from.spec.height * from.spec.width,
+                        .channels = from.spec.channels,
+                        .seed = compile_context_.options.seed,
+                        .layer = static_cast<std::uint32_t>(node_.layer)};
       const auto& drops = layer().as<DropoutAttributes>();
       kernel.probability = drops.probability;
       kernel.by_channel = drops.by_channel;
@@ -143,26 +122,19 @@ class SoftmaxOperation final : public Unary {
   using Unary::Unary;
   void forward(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
-      Softmax<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.rows = x_.spec.rows();
-      kernel.channels = x_.spec.channels;
-      queue.run(kernel);
+      queue.run(Softmax<T>{.x = x_.as<T>(), .y = y_.as<T>(), .rows = x_.spec.rows(), .channels = x_.spec.channels});
     });
   }
 
  protected:
   void differentiate(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
-      SoftmaxBackward<T> kernel;
-      kernel.y = y_.as<T>();
-      kernel.dy = dy_.as<T>();
-      kernel.dx = d_input_.map.as<T>();
-      kernel.rows = x_.spec.rows();
-      kernel.channels = x_.spec.channels;
-      kernel.add = d_input_.add;
-      queue.run(kernel);
+      queue.run(SoftmaxBackward<T>{.y = y_.as<T>(),
+                                   .dy = dy_.as<T>(),
+                                   .dx = d_input_.map.as<T>(),
+                                   .rows = x_.spec.rows(),
+                                   .channels = x_.spec.channels,
+                                   .add = d_input_.add});
     });
   }
   bool needs_output() const override { return true; }
@@ -189,17 +161,15 @@ class LrnOperation final : public Unary {
   void forward(Queue& queue) override {
     const auto& lrn = layer().as<LrnAttributes>();
     with_type(x_.spec.type, [&]<class T>(T) {
-      Lrn<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.s = s_;
-      kernel.rows = x_.spec.rows();
-      kernel.packs = x_.spec.row_packs();
-      kernel.window = static_cast<std::int32_t>(lrn.size);
-      kernel.alpha = static_cast<float>(lrn.alpha);
-      kernel.beta = static_cast<float>(lrn.beta);
-      kernel.k = static_cast<float>(lrn.k);
-      queue.run(kernel);
+      queue.run(Lrn<T>{.x = x_.as<T>(),
+                       .y = y_.as<T>(),
+                       .s = s_,
+                       .rows = x_.spec.rows(),
+                       .packs = x_.spec.row_packs(),
+                       .window = static_cast<std::int32_t>(lrn.size),
+                       .alpha = static_cast<float>(lrn.alpha),
+                       .beta = static_cast<float>(lrn.beta),
+                       .k = static_cast<float>(lrn.k)});
     });
   }
 
@@ -207,18 +177,16 @@ class LrnOperation final : public Unary {
   void differentiate(Queue& queue) override {
     const auto& lrn = layer().as<LrnAttributes>();
     with_type(x_.spec.type, [&]<class T>(T) {
-      LrnBackward<T> kernel;
-      kernel.x = x_.as<T>();
-      kernel.dy = dy_.as<T>();
-      kernel.s = s_;
-      kernel.dx = d_input_.map.as<T>();
-      kernel.rows = x_.spec.rows();
-      kernel.packs = x_.spec.row_packs();
-      kernel.window = static_cast<std::int32_t>(lrn.size);
-      kernel.alpha = static_cast<float>(lrn.alpha);
-      kernel.beta = static_cast<float>(lrn.beta);
-      kernel.add = d_input_.add;
-      queue.run(kernel);
+      queue.run(LrnBackward<T>{.x = x_.as<T>(),
+                               .dy = dy_.as<T>(),
+                               .s = s_,
+                               .dx = d_input_.map.as<T>(),
+                               .rows = x_.spec.rows(),
+                               .packs = x_.spec.row_packs(),
+                               .window = static_cast<std::int32_t>(lrn.size),
+                               .alpha = static_cast<float>(lrn.alpha),
+                               .beta = static_cast<float>(lrn.beta),
+                               .add = d_input_.add});
     });
   }
   bool needs_input() const override { return true; }

@@ -78,22 +78,16 @@ class Weighted : public Operation {
     if (!has_gradient_) return;
     if (node_.activation != Activation::none) {
       with_type(dy_.spec.type, [&]<class T>(T) {
-        ActivateBackward<T> kernel;
-        kernel.from = node_.activation == Activation::relu ? y_.as<T>() : pre_activation_.as<T>();
-        kernel.dy = dy_.as<T>();
-        kernel.dx = dy_.as<T>();
-        kernel.packs = dy_.spec.packs();
-        kernel.kind = node_.activation;
-        queue.run(kernel);
+        queue.run(ActivateBackward<T>{.from = node_.activation == Activation::relu ? y_.as<T>() : pre_activation_.as<T>(),
+                                      .dy = dy_.as<T>(),
+                                      .dx = dy_.as<T>(),
+                                      .packs = dy_.spec.packs(),
+                                      .kind = node_.activation});
       });
     }
     if (bias_memory_) bias_gradient(queue);
     if (library_dy_.data != dy_.data) {
-      FloatToBf16 kernel;
-      kernel.from = dy_.as<float>();
-      kernel.to = library_dy_.as<Bf16>();
-      kernel.packs = dy_.spec.packs();
-      queue.run(kernel);
+      queue.run(FloatToBf16{.from = dy_.as<float>(), .to = library_dy_.as<Bf16>(), .packs = dy_.spec.packs()});
     }
     if (weights_) run(queue, weights_, x_.data, gradient(0), library_dy_.data);
     if (data_) data_gradient(queue);
@@ -147,14 +141,12 @@ class Weighted : public Operation {
   }
 
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const {
-    LibraryRun work;
-    work.plan = call.plan.get();
-    work.x = mirrored() ? y : x;
-    work.w = w;
-    work.y = mirrored() ? x : y;
-    work.bias = bias;
-    work.workspace = call.memory;
-    queue.run(work);
+    queue.run(LibraryRun{.plan = call.plan.get(),
+                         .x = mirrored() ? y : x,
+                         .w = w,
+                         .y = mirrored() ? x : y,
+                         .bias = bias,
+                         .workspace = call.memory});
   }
 
   // multiplies input and weights, with the library's epilogue
@@ -170,39 +162,28 @@ class Weighted : public Operation {
     const Activation activation = before_ == kNoTensor ? node_.activation : Activation::none;
     if (!has_bias() && activation == Activation::none) return;
     with_type(pre_activation_.spec.type, [&]<class T>(T) {
-      BiasActivate<T> kernel;
-      kernel.y = pre_activation_.as<T>();
-      kernel.bias = has_bias() ? value(1) : nullptr;
-      kernel.rows = pre_activation_.spec.rows();
-      kernel.row_packs = pre_activation_.spec.row_packs();
-      kernel.kind = activation;
-      queue.run(kernel);
+      queue.run(BiasActivate<T>{.y = pre_activation_.as<T>(),
+                                .bias = has_bias() ? value(1) : nullptr,
+                                .rows = pre_activation_.spec.rows(),
+                                .row_packs = pre_activation_.spec.row_packs(),
+                                .kind = activation});
     });
   }
 
   // the separate activation
   void activate(Queue& queue) const {
     with_type(y_.spec.type, [&]<class T>(T) {
-      Activate<T> kernel;
-      kernel.x = pre_activation_.as<T>();
-      kernel.y = y_.as<T>();
-      kernel.packs = y_.spec.packs();
-      kernel.kind = node_.activation;
-      queue.run(kernel);
+      queue.run(Activate<T>{.x = pre_activation_.as<T>(), .y = y_.as<T>(), .packs = y_.spec.packs(), .kind = node_.activation});
     });
   }
 
   void bias_gradient(Queue& queue) const {
-    FinishSums finish;
-    finish.partial = bias_memory_.partial;
-    finish.chunks = chunks_of(dy_.spec.rows(), dy_.spec.row_packs());
-    finish.channels = dy_.spec.pitch();
+    FinishSums finish{.partial = bias_memory_.partial,
+                      .chunks = chunks_of(dy_.spec.rows(), dy_.spec.row_packs()),
+                      .channels = dy_.spec.pitch()};
     finish.out[0] = gradient(1);
     with_type(dy_.spec.type, [&]<class T>(T) {
-      ColumnSums<T> kernel;
-      kernel.x = dy_.as<T>();
-      kernel.rows = dy_.spec.rows();
-      kernel.packs = dy_.spec.row_packs();
+      ColumnSums<T> kernel{.x = dy_.as<T>(), .rows = dy_.spec.rows(), .packs = dy_.spec.row_packs()};
       bias_memory_.run(queue, compile_context_, kernel, finish);
     });
   }
@@ -214,12 +195,10 @@ class Weighted : public Operation {
     run(queue, data_, written, compile_context_.parameters.weights(layer().parameters[0]), library_dy_.data);
     if (!apart) return;
     with_type(d_input_.map.spec.type, [&]<class T>(T) {
-      Add<T> kernel;
-      kernel.a = d_input_.map.as<T>();
-      kernel.b = static_cast<const T*>(d_input_apart_);
-      kernel.y = d_input_.map.as<T>();
-      kernel.packs = d_input_.map.spec.packs();
-      queue.run(kernel);
+      queue.run(Add<T>{.a = d_input_.map.as<T>(),
+                       .b = static_cast<const T*>(d_input_apart_),
+                       .y = d_input_.map.as<T>(),
+                       .packs = d_input_.map.spec.packs()});
     });
   }
 
@@ -287,29 +266,27 @@ class Convolution final : public Weighted {
   }
 
   ConvolutionShape shape_of(Kind kind, const MapSpec& from, const MapSpec& to) const {
-    ConvolutionShape shape;
-    shape.kind = kind;
-    shape.type = compile_context_.type();
-    shape.tf32 = compile_context_.options.precision == Precision::tf32;
-    shape.n = from.n;
-    shape.c = from.channels;
-    shape.h = from.height;
-    shape.w = from.width;
-    shape.k = to.channels;
-    shape.out_h = to.height;
-    shape.out_w = to.width;
-    shape.kernel_h = conv_.kernel.height;
-    shape.kernel_w = conv_.kernel.width;
-    shape.stride_h = conv_.stride.height;
-    shape.stride_w = conv_.stride.width;
-    shape.dilation_h = conv_.dilation.height;
-    shape.dilation_w = conv_.dilation.width;
-    shape.top = conv_.padding.top;
-    shape.left = conv_.padding.left;
-    shape.bottom = conv_.padding.bottom;
-    shape.right = conv_.padding.right;
-    shape.groups = conv_.groups;
-    return shape;
+    return ConvolutionShape{.kind = kind,
+                            .type = compile_context_.type(),
+                            .n = from.n,
+                            .c = from.channels,
+                            .h = from.height,
+                            .w = from.width,
+                            .k = to.channels,
+                            .out_h = to.height,
+                            .out_w = to.width,
+                            .kernel_h = conv_.kernel.height,
+                            .kernel_w = conv_.kernel.width,
+                            .stride_h = conv_.stride.height,
+                            .stride_w = conv_.stride.width,
+                            .dilation_h = conv_.dilation.height,
+                            .dilation_w = conv_.dilation.width,
+                            .top = conv_.padding.top,
+                            .left = conv_.padding.left,
+                            .bottom = conv_.padding.bottom,
+                            .right = conv_.padding.right,
+                            .groups = conv_.groups,
+                            .tf32 = compile_context_.options.precision == Precision::tf32};
   }
 
   bool depthwise() const { return conv_.groups == conv_.out && conv_.groups == layer().input_shapes[0][0]; }
@@ -324,16 +301,15 @@ class Linear final : public Weighted {
 
  protected:
   Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
-    LinearShape shape;
-    shape.kind = kind;
-    shape.type = compile_context_.type();
-    shape.tf32 = compile_context_.options.precision == Precision::tf32;
-    shape.result = to.type;
-    shape.rows = from.n;
-    shape.in = from.height * from.width * from.pitch();
-    shape.out = to.pitch();
-    shape.bias = kind == Kind::forward && has_bias();
-    shape.activation = activation;
+    LinearShape shape{.kind = kind,
+                      .type = compile_context_.type(),
+                      .result = to.type,
+                      .rows = from.n,
+                      .in = from.height * from.width * from.pitch(),
+                      .out = to.pitch(),
+                      .bias = kind == Kind::forward && has_bias(),
+                      .activation = activation,
+                      .tf32 = compile_context_.options.precision == Precision::tf32};
     return compile_context_.machine.plan(shape, PlanChoice::of(compile_context_.options));
   }
 

@@ -78,11 +78,8 @@ void Executable::forward(Queue& queue) {
   begin_loss(queue);
   for (const auto& measured : plan_.measured()) {
     if (!measured.copied) continue;
-    Bf16ToFloat kernel;
-    kernel.from = measured.made.as<Bf16>();
-    kernel.to = measured.rows.as<float>();
-    kernel.packs = measured.made.spec.packs();
-    queue.run(kernel);
+    queue.run(
+        Bf16ToFloat{.from = measured.made.as<Bf16>(), .to = measured.rows.as<float>(), .packs = measured.made.spec.packs()});
   }
 }
 
@@ -92,11 +89,8 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
   begin_loss(queue);
   for (const auto& measured : plan_.measured()) {
     if (!measured.copied) continue;
-    FloatToBf16 kernel;
-    kernel.from = measured.d_rows.as<float>();
-    kernel.to = measured.d_made.as<Bf16>();
-    kernel.packs = measured.d_made.spec.packs();
-    queue.run(kernel);
+    queue.run(FloatToBf16{
+        .from = measured.d_rows.as<float>(), .to = measured.d_made.as<Bf16>(), .packs = measured.d_made.spec.packs()});
   }
   int time = plan_.loss_time();
   for (const auto& step : plan_.steps()) {

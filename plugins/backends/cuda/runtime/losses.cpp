@@ -91,19 +91,18 @@ const float* Losses::constants(Queue& queue, const LossPlan& plan) {
 
 TensorView Losses::target_images(Queue& queue, const Loss& loss, const StagedBatch& batch, const float* table) {
   const bool classes = loss.info().target == LossTarget::classes;
-  IngestTarget kernel;
-  kernel.pixels = batch.targets;
-  kernel.records = batch.records;
-  kernel.table = table;
-  kernel.count = batch.count;
-  kernel.image_height = batch.image.height;
-  kernel.image_width = batch.image.width;
-  kernel.channels = classes ? 1 : batch.image.channels;
-  kernel.window_height = batch.window.height;
-  kernel.window_width = batch.window.width;
-  kernel.scale = batch.target.scale;
-  kernel.classes = classes;
-  kernel.ignored = batch.target.ignored;
+  IngestTarget kernel{.pixels = batch.targets,
+                      .records = batch.records,
+                      .table = table,
+                      .count = batch.count,
+                      .image_height = batch.image.height,
+                      .image_width = batch.image.width,
+                      .channels = classes ? 1 : batch.image.channels,
+                      .window_height = batch.window.height,
+                      .window_width = batch.window.width,
+                      .scale = batch.target.scale,
+                      .classes = classes,
+                      .ignored = batch.target.ignored};
   reserve(queue, targets_, static_cast<std::size_t>(kernel.size() * kernel.channels) * sizeof(float), "targets");
   kernel.out = targets_.as<float>();
   queue.run(kernel);

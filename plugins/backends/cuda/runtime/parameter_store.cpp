@@ -224,23 +224,20 @@ void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
 
 void ParameterStore::lerp_into(Queue& queue, std::string_view copy, double decay, bool write_back) {
   blend_into(queue, copy, decay, [&](float* blended) {
-    Blend kernel;
-    kernel.value = values_.as<float>();
-    kernel.copy = blended;
-    kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-    kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
-    kernel.decay = static_cast<float>(decay);
-    kernel.write_back = write_back;
-    queue.run(kernel);
+    queue.run(Blend{.value = values_.as<float>(),
+                    .copy = blended,
+                    .bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr,
+                    .packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack,
+                    .decay = static_cast<float>(decay),
+                    .write_back = write_back});
   });
 }
 
 void ParameterStore::swap_with(Queue& queue, std::string_view copy) {
-  Swap kernel;
-  kernel.value = values_.as<float>();
-  kernel.copy = begun_copy(copy);
-  kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack;
+  Swap kernel{.value = values_.as<float>(),
+              .copy = begun_copy(copy),
+              .bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr,
+              .packs = static_cast<std::int64_t>(plan_.parameters.blended()) / kPack};
   if (kernel.copy != nullptr) queue.run(kernel);
 }
 
@@ -371,11 +368,9 @@ std::shared_ptr<HostMemory> ParameterStore::pin_copy(std::size_t bytes) {
 }
 
 void ParameterStore::mirror(Queue& queue, int index) {
-  FloatToBf16 kernel;
-  kernel.from = value(index);
-  kernel.to = mirror_.as<Bf16>() + plan_.parameters.offset(index);
-  kernel.packs = static_cast<std::int64_t>((plan_.parameters.elements(index) + kPack - 1) / kPack);
-  queue.run(kernel);
+  queue.run(FloatToBf16{.from = value(index),
+                        .to = mirror_.as<Bf16>() + plan_.parameters.offset(index),
+                        .packs = static_cast<std::int64_t>((plan_.parameters.elements(index) + kPack - 1) / kPack)});
   queue.mark()->wait();
 }
 

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,24 +52,22 @@ class BatchInput {
   // Submits ingest of the last loaded batch with this view.
   void ingest(const Map& to, const View& view) {
     with_type(to.spec.type, [&]<class T>(T) {
-      Ingest<T> kernel;
-      kernel.pixels = staged_.pixels;
-      kernel.records = staged_.records;
-      kernel.index = staged_.image_of;
-      kernel.table = pixel_table();
-      kernel.out = to.as<T>();
-      kernel.samples = staged_.images;
-      kernel.count = staged_.count;
-      kernel.image_height = staged_.image.height;
-      kernel.image_width = staged_.image.width;
-      kernel.channels = staged_.image.channels;
-      kernel.window_height = staged_.window.height;
-      kernel.window_width = staged_.window.width;
-      kernel.dx = view.dx;
-      kernel.dy = view.dy;
-      kernel.flip_x = view.flip_x;
-      kernel.border = view.border;
-      compute_.run(kernel);
+      compute_.run(Ingest<T>{.pixels = staged_.pixels,
+                             .records = staged_.records,
+                             .index = staged_.image_of,
+                             .table = pixel_table(),
+                             .out = to.as<T>(),
+                             .samples = staged_.images,
+                             .count = staged_.count,
+                             .image_height = staged_.image.height,
+                             .image_width = staged_.image.width,
+                             .channels = staged_.image.channels,
+                             .window_height = staged_.window.height,
+                             .window_width = staged_.window.width,
+                             .dx = view.dx,
+                             .dy = view.dy,
+                             .flip_x = view.flip_x,
+                             .border = view.border});
     });
   }
 

@@ -143,19 +143,18 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
 
   const std::byte* const device = place.side.data();
   const auto floats = [&](std::size_t at) { return reinterpret_cast<const float*>(device + at); };
-  StagedBatch staged;
-  staged.image_of = reinterpret_cast<const std::int32_t*>(device + layout.image_of);
-  staged.records = reinterpret_cast<const AugmentationRecord*>(device + layout.records);
-  staged.labels = floats(layout.labels);
-  staged.second_labels = floats(layout.second_labels);
-  staged.weights = floats(layout.weights);
-  staged.shares = floats(layout.shares);
-  staged.numbers = numbers ? floats(layout.numbers) : nullptr;
-  staged.targets = images ? place.targets.as<std::uint8_t>() : nullptr;
-  staged.target = batch->target;
-  staged.image = batch->image;
-  staged.window = batch->window;
-  staged.count = count;
+  StagedBatch staged{.image_of = reinterpret_cast<const std::int32_t*>(device + layout.image_of),
+                     .records = reinterpret_cast<const AugmentationRecord*>(device + layout.records),
+                     .labels = floats(layout.labels),
+                     .second_labels = floats(layout.second_labels),
+                     .weights = floats(layout.weights),
+                     .shares = floats(layout.shares),
+                     .numbers = numbers ? floats(layout.numbers) : nullptr,
+                     .targets = images ? place.targets.as<std::uint8_t>() : nullptr,
+                     .target = batch->target,
+                     .image = batch->image,
+                     .window = batch->window,
+                     .count = count};
   queue_->wait(place.read);
   {
     const DeviceMeter::Piece piece(meter_, *queue_, "copy", "batch", &DeviceTimes::copying);

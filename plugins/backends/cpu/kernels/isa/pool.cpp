@@ -23,6 +23,7 @@ struct Largest {
     value = greater ? other : value;
     where = greater ? i16{} + static_cast<std::int32_t>(place) : where;
   }
+  MILLRACE_INLINE void offer(v16 other) { value = ((other > value) | (other != other)) ? other : value; }
 };
 
 template <class T, class Lanes>
@@ -78,6 +79,31 @@ void max_pool_run(const PoolWindow window, const Map x, const Map y, Index* inde
   }
 }
 
+// The same without indices, for inference. kWidth: of windows; 0: any.
+template <int kWidth, class T, class Lanes>
+void max_value_run(const PoolWindow window, const Map x, const Map y, const Run run, Lanes lanes) {
+  const T* const plane = at<T>(x, run.n, run.block, 0);
+  T* out = at<T>(y, run);
+  const std::int64_t pixel = x.stride_pixel, row = x.width * pixel, first = run.pixel / y.width;
+  for (std::int64_t i = first; i < first + run.count / y.width; ++i) {
+    for (std::int64_t j = 0; j < y.width; ++j, out += y.stride_pixel) {
+      const Span span = inside(window, x, i, j);
+      const T* from = plane + span.top * row + span.left * pixel;
+      const bool whole = kWidth > 0 && span.right - span.left == kWidth;
+      Largest largest{lanes.get(from), {}};
+      for (std::int64_t h = span.top; h < span.bottom; ++h, from += row) {
+        if (whole) {
+#pragma GCC unroll 4
+          for (int w = 0; w < kWidth; ++w) largest.offer(lanes.get(from + w * pixel));
+        } else {
+          for (std::int64_t w = 0; w < span.right - span.left; ++w) largest.offer(lanes.get(from + w * pixel));
+        }
+      }
+      lanes.put(out, largest.value);
+    }
+  }
+}
+
 // Gathering backward, for windows that overlap: each input pixel reads all windows that cover it. part(i, j, k): contribution of
 // window (i, j) to its k-th pixel.
 template <class T, class Lanes, class Part>
@@ -119,6 +145,13 @@ void average_run(const PoolWindow window, const Map x, const Map y, const Run ru
   }
 }
 
+template <int kWidth, class T>
+void max_value_of(const Tiling& tiling, const PoolWindow& window, const Map& x, const Map& y) {
+  for_each_run(tiling, [&](const Run& run) {
+    with_lanes(y, run.block, [&](auto lanes) { max_value_run<kWidth, T>(window, x, y, run, lanes); });
+  });
+}
+
 template <class Index>
 void max_pool_to(const PoolWindow& window, const Map& x, const Map& y, Index* index, float* mean, float* variance) {
   with_type(x.type, [&]<class T>(Type<T>) {
@@ -127,6 +160,12 @@ void max_pool_to(const PoolWindow& window, const Map& x, const Map& y, Index* in
       const auto pool = [&](const Run& run, auto lanes) {
         max_pool_run<decltype(kernel)::value, T>(window, x, y, index, run, lanes);
       };
+      if (mean == nullptr && index == nullptr) {
+        const auto of_width = window.kernel_width == 2   ? max_value_of<2, T>
+                              : window.kernel_width == 3 ? max_value_of<3, T>
+                                                         : max_value_of<0, T>;
+        return of_width(tiling, window, x, y);
+      }
       if (mean == nullptr) {
         for_each_run(tiling, [&](const Run& run) { with_lanes(y, run.block, [&](auto lanes) { pool(run, lanes); }); });
         return;

@@ -222,10 +222,4 @@ std::optional<std::string> write_compiled(const EnginePlan& plan) {
   }
 }
 
-Descriptor describe_device(const CudnnApi& api, const std::string& json) {
-  Descriptor properties(api, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a described device");
-  properties.set_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json).finalize();
-  return properties;
-}
-
 }  // namespace millrace::cuda

@@ -90,7 +90,4 @@ class EngineSearch {
 // A compiled plan as text (cuDNN's own JSON: graph, device, engine, knobs and code). Empty if cuDNN does not provide it.
 std::optional<std::string> write_compiled(const EnginePlan& plan);
 
-// Device properties from their JSON, for a device that is not present.
-Descriptor describe_device(const CudnnApi& api, const std::string& json);
-
 }  // namespace millrace::cuda
