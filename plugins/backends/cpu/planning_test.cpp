@@ -95,6 +95,16 @@ TEST(Folding, LeavesConvolutionsAloneWhoseOutputIsRead) {
   EXPECT_EQ(outputs_of(*transposed, fused_to_predict(*transposed)), (std::vector<std::string>{"t", "b", "fc"}));
 }
 
+TEST(Folding, LeavesNormalisationsAloneThatAreNotComputed) {
+  const auto network = network_of(R"(
+    input = { channels = 16, height = 8, width = 8 }
+    layers = [ { name = "c", op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "side", op = "batch_norm", from = ["c"] },
+               { name = "r", op = "relu", from = ["c"] }, { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 } ])");
+  const std::vector<Node> nodes = fused_to_predict(*network);
+  EXPECT_EQ(outputs_of(*network, nodes)[0], "r");
+  EXPECT_EQ(folded_norm(*network, nodes[0]), nullptr);
+}
+
 // An output that the caller asks for is not 2^-100 times a negative value.
 TEST(Folding, RectifiesExactlyWhatIsReadOutside) {
   const auto network = network_of(kBlock);

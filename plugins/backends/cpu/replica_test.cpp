@@ -135,7 +135,7 @@ layers = [
   { name = "conv2", op = "conv", out = 32, kernel = 3, padding = 1 }, { name = "bn2", op = "batch_norm" },
   { op = "add", from = ["bn2", "r1"] }, { op = "relu" }, { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 },
 ])";
-  Machine trains(kNormalised), predicts(kNormalised, {.infer_batch = 8});
+  Machine trains(kNormalised), predicts(kNormalised, {.infer_batch = 8, .request = {.may_fold = true}});
   const Ref<Batch> batch = make_batch(*trains.network, 8);
   const auto logits = [&](Machine& machine) {
     StepSums sums;
