@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
@@ -78,8 +80,31 @@ void refuse_choices_by_class(const SourceParams& sampling, const char* why) {
 
 }  // namespace
 
+namespace {
+
+// Two images with a shape each.
+void write_example(const std::string& folder) {
+  const std::vector<std::uint8_t> pixels(64, 90);
+  ByteBuffer png;
+  write_png(pixels.data(), 8, 8, png);
+  std::filesystem::create_directories(folder + "/images");
+  for (const char* name : {"a", "b"}) {
+    std::ofstream file(fmt::format("{}/images/{}.png", folder, name), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  }
+  std::ofstream(folder + "/shapes.json") << R"({"images": [{"id": 1, "file_name": "a.png"}, {"id": 2, "file_name": "b.png"}],
+"categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+"annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4]}, {"image_id": 2, "category_id": 2, "bbox": [2, 0, 5, 8]}]})";
+}
+
+}  // namespace
+
 void ReadAnnotations::describe(StageDescription<Params>& d) {
-  d.name("read_annotations").text("Reads images with targets made from the shapes in annotations.");
+  constexpr const char* kExample = "images = '${folder}/images'\nannotations = '${folder}/shapes.json'\n";
+  d.name("read_annotations")
+      .text("Reads images with targets made from the shapes in annotations.")
+      .example(kExample, &write_example)
+      .example(std::string(kExample) + "target = 'map'", &write_example);
   d.params.add("images", &Params::images).required().text("folder of the images; a path or a URL");
   d.params.add("annotations", &Params::annotations)
       .required()
