@@ -56,8 +56,8 @@ if(MILLRACE_FUZZ)
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # The compiler frees memory less often than at its default of 128 MB, which saves an eighth of its time. Larger sources then
-  # need up to 1.3 GB, a quarter more.
+  # The compiler frees memory less often than at its default of 128 MB, which saves an eighth of its time. Large batches then
+  # need some 1.3 GB, a quarter more.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=524288>")
 endif()
 

@@ -49,6 +49,7 @@ namespace {
 CompileOptions with_batches(CompileOptions options, std::uint32_t samples, bool training) {
   options.train_batch = training ? samples : 0;
   options.infer_batch = training ? 0 : samples;
+  options.request.may_fold = !training;
   return options;
 }
 
@@ -63,8 +64,8 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
   compile_context_ = std::make_unique<CompileContext>(CompileContext{
       *network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   compile_context_->checks = checks;
-  executable_ = std::make_unique<Executable>(*compile_context_, training ? fused(*network_) : fused_to_predict(*network_),
-                                             samples, training);
+  executable_ = std::make_unique<Executable>(
+      *compile_context_, training ? fused(*network_) : fused_to_predict(*network_, options_.request.outputs), samples, training);
   parameters_.finish_planning();
   parameters_.start();
   arena_ = MemoryRegion(executable_->arena_bytes());

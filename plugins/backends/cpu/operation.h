@@ -33,8 +33,10 @@ struct CompileContext {
   Int8Plan* int8 = nullptr;         // of the executable that is being made; null if that trains
 
   CompileContext with(const Network& other) const { return {other, options, layout, parameters, engine, stream, checks, by}; }
-  // True if nothing is trained, so that the weights are constants (folding.h).
-  bool predicts() const { return options.train_batch == 0 && options.largest_train_batch == 0 && !by; }
+  // True if the weights are constants that may be folded (folding.h).
+  bool predicts() const {
+    return options.request.may_fold && options.train_batch == 0 && options.largest_train_batch == 0 && !by;
+  }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };

@@ -126,6 +126,31 @@ TEST(Replica, PlansTheSumOfSeveralViews) {
   EXPECT_EQ(planned({.infer_batch = 8, .request = {.sums_views = true}}) - planned({.infer_batch = 8}), 8 * 6 * sizeof(float));
 }
 
+// Without training, normalisations are folded into weights, which follow the parameters.
+TEST(Replica, PredictsTheSameWithoutTraining) {
+  constexpr const char* kNormalised = R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "conv1", op = "conv", out = 32, kernel = 3, padding = 1, bias = false }, { op = "batch_norm" }, { name = "r1", op = "relu" },
+  { name = "conv2", op = "conv", out = 32, kernel = 3, padding = 1 }, { name = "bn2", op = "batch_norm" },
+  { op = "add", from = ["bn2", "r1"] }, { op = "relu" }, { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 },
+])";
+  Machine trains(kNormalised), predicts(kNormalised, {.infer_batch = 8, .request = {.may_fold = true}});
+  const Ref<Batch> batch = make_batch(*trains.network, 8);
+  const auto logits = [&](Machine& machine) {
+    StepSums sums;
+    machine.replica->infer(batch, 0, 8, {}, nullptr, sums);
+    return machine.replica->logits();
+  };
+  EXPECT_LT(relative_difference(logits(predicts), logits(trains)), 2e-6);
+  const auto others = parameter_values(*trains.network, 9);
+  for (Machine* machine : {&trains, &predicts}) {
+    for (int i = 0; i < static_cast<int>(others.size()); ++i)
+      machine->replica->write(kValue, i, others[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_LT(relative_difference(logits(predicts), logits(trains)), 2e-6);
+}
+
 TEST(Replica, EndsWithTheSameBitsEveryTime) {
   const auto train = [] {
     Machine machine(kConvNet, {.train_batch = 16});

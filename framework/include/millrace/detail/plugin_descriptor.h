@@ -14,7 +14,7 @@ class Registry;
 // The version of the plugins' interface. The major part changes when compiled plugins would no longer work; the minor part, which
 // then begins at 0, changes with additions. A plugin's major part must be the program's, and its minor part not a later one.
 // tests/abi compares the interface with a stored baseline.
-inline constexpr std::uint32_t kAbiVersion = 27, kAbiMinor = 0;
+inline constexpr std::uint32_t kAbiVersion = 28, kAbiMinor = 0;
 inline constexpr std::uint32_t kAbi = kAbiMinor << 16 | kAbiVersion;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 

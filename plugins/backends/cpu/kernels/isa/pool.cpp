@@ -23,7 +23,10 @@ struct Largest {
     value = greater ? other : value;
     where = greater ? i16{} + static_cast<std::int32_t>(place) : where;
   }
-  MILLRACE_INLINE void offer(v16 other) { value = ((other > value) | (other != other)) ? other : value; }
+  MILLRACE_INLINE void offer(v16 other) {
+    value = other > value ? other : value;
+    value = other != other ? other : value;
+  }
 };
 
 template <class T, class Lanes>
