@@ -143,8 +143,8 @@ std::vector<LayerTime> layers_in(Precision precision, bool training, const std::
   }
 }
 
-// The same in training and in validation, so that both agree; never for few channels or small maps, or where AMX is faster. A
-// replica that only predicts prefers ours to oneDNN's, which is for training.
+// By the layer, not by the batch; never for few channels or small maps, or where AMX is faster. Inference prefers ours to
+// oneDNN's, which is for training.
 TEST(Winograd, IsChosenByTheLayerAlone) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 12, width = 12 }

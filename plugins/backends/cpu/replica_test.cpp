@@ -126,7 +126,7 @@ TEST(Replica, PlansTheSumOfSeveralViews) {
   EXPECT_EQ(planned({.infer_batch = 8, .request = {.sums_views = true}}) - planned({.infer_batch = 8}), 8 * 6 * sizeof(float));
 }
 
-// Without training, normalisations are folded into weights, which follow the parameters.
+// Normalisations are folded into weights, which follow the parameters.
 TEST(Replica, PredictsTheSameWithoutTraining) {
   constexpr const char* kNormalised = R"(
 input = { channels = 3, height = 8, width = 8 }

@@ -74,7 +74,7 @@ std::optional<Weighted::Choice> Weighted::with_rest(WindowSum sum) {
   sum.relu = node_.activation == Activation::relu && !is_read;  // 2^-100 times a value is not for the user's eyes
   const bool leaves = node_.activation == Activation::relu && !sum.relu;
   if (node_.residual != kNoResidual && !leaves) sum.added = sum.destination;
-  if (!compile_context_.predicts() || finishes_apart() || (!sum.relu && sum.added.is_zero())) return std::nullopt;
+  if (!compile_context_.infers || finishes_apart() || (!sum.relu && sum.added.is_zero())) return std::nullopt;
   std::optional<Choice> choice = in_own_type(sum, {as_it_lies});
   fuses_ = choice && !is_slow(choice->desc);
   return fuses_ ? choice : std::nullopt;
