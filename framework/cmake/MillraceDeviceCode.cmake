@@ -50,14 +50,19 @@ function(millrace_add_device_code target)
   endif()
 endfunction()
 
-# millrace_add_kernels(TARGET header...): prepares a target with kernels in these headers. A header lists its kernels with
-# MILLRACE_KERNELS(...), and those of optimizers with MILLRACE_UPDATE_KERNEL(...). Their loops are vectorised for the processor;
-# with a CUDA toolkit, nvcc compiles them too.
-function(millrace_add_kernels target)
+# millrace_kernel_options(TARGET): the options by which loops of kernels vectorise.
+function(millrace_kernel_options target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fno-tree-pre>  # makes branches of log1p(exp(x)), eight times slower than vectors
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>)
+endfunction()
+
+# millrace_add_kernels(TARGET header...): prepares a target with kernels in these headers. A header lists its kernels with
+# MILLRACE_KERNELS(...), and those of optimizers with MILLRACE_UPDATE_KERNEL(...). Their loops are vectorised for the processor;
+# with a CUDA toolkit, nvcc compiles them too.
+function(millrace_add_kernels target)
+  millrace_kernel_options(${target})
   if(NOT ARGN OR NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
     return()
   endif()

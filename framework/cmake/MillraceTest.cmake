@@ -33,7 +33,7 @@ function(millrace_add_test name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE Millrace::framework millrace_options millrace_messages GTest::gtest GTest::gtest_main
     ${arg_PLUGIN} ${arg_LIBRARIES})
-  target_compile_options(${name} PRIVATE ${MILLRACE_TEST_OPTIONS})
+  target_compile_options(${name} PRIVATE ${MILLRACE_LIGHT_OPTIONS})
   millrace_precompile(${name} test)
   millrace_unite(${name})
   set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -192,6 +192,8 @@ class Converter {
         shift = shift * folded.factor[c] + folded.shift[c];
       }
       for (const float value : filter) largest = std::max(largest, std::abs(double{value}));
+      if (!std::isfinite(shift) || std::ranges::any_of(filter, [](float value) { return !std::isfinite(value); }))
+        fail(ErrorKind::data, "int8: the weights of layer '{}' are not finite", layer.name);
       const double least = std::max(std::abs(shift) / (input * kMostOfBias), 1e-30);
       const auto scale = static_cast<float>(std::max(largest / 127, least));
       for (float& value : filter) value = scale * std::clamp(std::nearbyint(value / scale), -127.0F, 127.0F);
@@ -254,7 +256,10 @@ std::optional<Int8Table> int8_table_from(const std::map<std::string, std::string
   const auto text = metadata.find(Int8Table::kKey);
   if (text == metadata.end()) return std::nullopt;
   try {
-    const Json json = Json::parse(text->second);
+    const Json json = Json::parse(text->second, [](int depth, auto, auto&) {  // dump() is recursive
+      if (depth > 8) fail(ErrorKind::data, "it is nested deeper than 8 levels");
+      return true;
+    });
     if (json.at("version").get<int>() != kVersion) fail(ErrorKind::data, "its version is not {}", kVersion);
     Int8Table table;
     table.layers = json.at("layers").get<std::vector<std::string>>();

@@ -260,6 +260,7 @@ class ImagePrediction::Worker {
       if (type.request) type.request(use.table, at(context, use, type), request_);
     }
     for (const LayerPort port : owner_.ports_) request_.read(port);
+    request_.may_fold = true;
     options.request = request_;
     replica_ = owner_.device_->compile(*network, options);
     replica_->start();
@@ -390,6 +391,7 @@ Predictor::~Predictor() = default;
 
 void Predictor::choose_int8() {
   if (!options_.precision.empty() && options_.precision != kInt8) return;
+  if (options_.precision.empty() && !options_.layers.empty()) return;  // folded normalisations would change them
   int8_ = int8_table_from(model_.metadata, model_.weights_file);
   if (!int8_ && options_.precision == kInt8) {
     fail(ErrorKind::usage,

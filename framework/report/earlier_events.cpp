@@ -111,7 +111,7 @@ PassEvent pass_in(const RecordedLine& line, FigureKinds& kinds) {
   return event;
 }
 
-bool is_file(const std::filesystem::path& path) {
+bool is_plain_file(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);  // reading a pipe may block forever
 }
@@ -125,7 +125,7 @@ std::optional<std::uint64_t> step_today(std::uint64_t recorded, const ResumedAt&
 }
 
 RecordedSteps::RecordedSteps(const std::filesystem::path& metrics) {
-  if (!is_file(metrics)) return;
+  if (!is_plain_file(metrics)) return;
   std::ifstream file(metrics);
   std::size_t number = 0;
   for (std::string text; std::getline(file, text); ++number) {
@@ -146,7 +146,7 @@ std::optional<std::uint64_t> RecordedSteps::today(std::size_t line, std::uint64_
 }
 
 void send_earlier_events(const std::filesystem::path& metrics, const ResumedAt& at, const EventReceivers& to) {
-  if (!is_file(metrics)) return;
+  if (!is_plain_file(metrics)) return;
   RecordedSteps steps(metrics);
   steps.resume(at);
   std::ifstream file(metrics);

@@ -113,7 +113,7 @@ std::string normalised(std::string_view message, Replacements replacements) {
   replace_all(text, MILLRACE_BINARY_DIR, "BUILD");
   replace_all(text, MILLRACE_SOURCE_DIR, "SOURCE");
   replace_temporary(text);
-  static const std::regex unfinished(R"(\.new-\d+)"), shapes(R"(BUILD/test-files/shapes-\d+)");
+  static const std::regex unfinished(R"(\.new-\d+)"), shapes(R"(BUILD/test-files/shapes--?\d+)");
   text = std::regex_replace(std::regex_replace(text, unfinished, ".new-PID"), shapes, "SHAPES");
   static const std::regex run(R"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)");
   std::smatch found;

@@ -68,9 +68,9 @@ class Cvat : public AnnotationFormat {
         shape.label = from.attribute("label").value();
         const std::string_view kind = from.name();
         if (kind == "points" || kind == "polyline")
-          sink.left_out("points and lines, which have no area", document.place(from));
+          sink.left_out("point or line, which has no area", "points and lines, which have no area", document.place(from));
         else if (kind == "skeleton" || kind == "cuboid")
-          sink.left_out("skeletons and cuboids", document.place(from));
+          sink.left_out("skeleton or cuboid", "skeletons and cuboids", document.place(from));
         else if (from.type() == pugi::node_element) {
           read_shape(from, width, height, shape);
           sink.shape(image, shape);

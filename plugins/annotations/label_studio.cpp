@@ -62,7 +62,7 @@ class LabelStudio : public AnnotationFormat {
     const Json *chosen = nullptr, &annotations = member(element.value, "annotations");
     for (const Json& annotation : annotations) {
       if (annotation.value("was_cancelled", false)) continue;
-      if (chosen != nullptr) sink.left_out("further annotations of a task", element.place(file));
+      if (chosen != nullptr) sink.left_out("further annotation of a task", "further annotations of tasks", element.place(file));
       if (chosen == nullptr) chosen = &annotation;
     }
     if (chosen == nullptr) return;
@@ -87,7 +87,7 @@ class LabelStudio : public AnnotationFormat {
     const std::string type = text_of(result, "type");
     const Json& value = member(result, "value");
     if (type == "keypointlabels" || type == "vectorlabels" || type == "keypoint")
-      return sink.left_out("points and lines, which have no area", place);
+      return sink.left_out("point or line, which has no area", "points and lines, which have no area", place);
     if (type == "brushlabels" || type == "bitmasklabels")
       fail(ErrorKind::data, "brushes are not read: export this project as COCO, or its masks as PNG");
     const bool is_shape = type == "rectanglelabels" || type == "polygonlabels" || type == "ellipselabels";

@@ -52,7 +52,7 @@ class LabelMe : public AnnotationFormat {
       if (read_shape(element.value, placed.shape))
         shapes.push_back(std::move(placed));
       else
-        sink.left_out("points and lines, which have no area", place);
+        sink.left_out("point or line, which has no area", "points and lines, which have no area", place);
     });
     std::uint32_t image = 0;
     try {

@@ -1,5 +1,4 @@
 // Entries of a messages.txt without their test.
-#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -46,14 +45,15 @@ void check_file(const fs::path& root, const fs::path& file, Findings& findings) 
 }  // namespace
 
 Findings check_messages(const fs::path& root) {
-  Findings findings;
+  std::set<fs::path> files;
   for (const char* part : {"framework", "plugins", "tools", "tests"}) {
     if (!fs::exists(root / part)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / part)) {
-      if (entry.path().filename() == "messages.txt") check_file(root, entry.path(), findings);
+      if (entry.path().filename() == "messages.txt") files.insert(entry.path());
     }
   }
-  std::ranges::sort(findings);
+  Findings findings;
+  for (const fs::path& file : files) check_file(root, file, findings);
   return findings;
 }
 

@@ -11,7 +11,7 @@ import sys
 # Maximum number of non-blank lines that the compiler reads for each: GCC 12's number and a thirtieth more. The table is printed:
 # lower a bound when a header has shrunk.
 BOUNDS = {
-    "annotation.h": 45000, "batch.h": 63800, "communicator.h": 63900, "error.h": 30600, "kernels.h": 23400, "layer.h": 100100, "loss.h": 103300,
+    "annotation.h": 47800, "batch.h": 63800, "communicator.h": 63900, "error.h": 30600, "kernels.h": 23400, "layer.h": 100100, "loss.h": 103300,
     "observer.h": 66500, "onnx.h": 25700, "optimizer.h": 67800, "params.h": 44000, "plugin.h": 52400, "sample.h": 41000, "source.h": 48800,
     "stage.h": 48700, "storage.h": 50400,
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "command.h"
+#include "testkit/messages.h"
 
 namespace millrace::test {
 namespace {
@@ -57,9 +58,8 @@ std::string everything(const TemporaryFolder& folder) {
 
 // The stream hash and loss in each epoch's line.
 std::vector<std::pair<std::string, double>> epochs(const std::string& file, int threads) {
-  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "data.path=" + shapes(),
-                                       "--set", "run.threads=" + std::to_string(threads)});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(run_command({tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set",
+                                                 "data.path=" + shapes(), "--set", "run.threads=" + std::to_string(threads)}));
   std::vector<std::pair<std::string, double>> found;
   for (const Json& epoch : events(outcome, "epoch")) found.emplace_back(epoch.at("stream_hash"), epoch.at("loss"));
   return found;
@@ -78,11 +78,8 @@ TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
   const TemporaryFolder folder;
   const std::string file = everything(folder);
   const auto show = [&](const std::string& name, std::vector<std::string> more) {
-    std::vector<std::string> arguments = {tool("pipeline-data"),   "show",  file,         "--set",
-                                          "data.path=" + shapes(), "--out", folder / name};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const Outcome outcome = run_command(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command(
+        with({tool("pipeline-data"), "show", file, "--set", "data.path=" + shapes(), "--out", folder / name}, {}, more)));
     EXPECT_NE(outcome.out.find(name), std::string::npos) << outcome.out;
     return read_file(folder / name);
   };
@@ -94,9 +91,7 @@ TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
 
 TEST(ContactSheet, WantsToKnowWhereTo) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command({tool("pipeline-data"), "show", everything(folder), "--set", "data.path=" + shapes()});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--out FILE.png, the picture's file, is missing"), std::string::npos) << outcome.err;
+  EXPECT_MESSAGE(refused(run_command({tool("pipeline-data"), "show", everything(folder), "--set", "data.path=" + shapes()})));
 }
 
 }  // namespace

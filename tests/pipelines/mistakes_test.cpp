@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "command.h"
+#include "testkit/messages.h"
 
 namespace millrace::test {
 namespace {
@@ -61,20 +62,26 @@ class Mistakes : public ::testing::Test {
       EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
   }
 
+  void refuse(const std::string& what, const std::string& with, int code = 2) {
+    const Outcome outcome = run(what, with);
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_MESSAGE(outcome.err);
+  }
+
   TemporaryFolder folder_;
 };
 
 TEST_F(Mistakes, ThereIsNoneInTheFileThatTheyAreMadeIn) { expect("", "", 0, {}); }
 TEST_F(Mistakes, APlaceWhereNoCheckpointCanBeWritten) {
-  expect("folder = \"\"\n", "[checkpoint]\nfolder = \"https://host/kept\"\n", 2,
-         {"t.toml:5:10: checkpoint.folder: 'https://host/kept/t'"});
+  refuse("folder = \"\"\n", "[checkpoint]\nfolder = \"https://host/kept\"\n");
 }
 TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
   std::string more;
   for (const char* graph : {"validate", "test"}) {
     more += std::string("[") + graph +
-            "]\nevery = \"epoch\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_evaluation\"]\n[" + graph +
-            ".read]\nstage = \"read_folder\"\npath = \"" + shapes() + "/test\"\n[" + graph +
+            "]\nevery = \"epoch\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
+            "\"write_evaluation\"]\n[" +
+            graph + ".read]\nstage = \"read_folder\"\npath = \"" + shapes() + "/test\"\n[" + graph +
             ".decode_image]\nsize = [32, 32]\n[" + graph + ".batch]\nsize = 10\n";
   }
   expect("[train.batch]\n", more + "[train.batch]\n", 0,
@@ -82,29 +89,23 @@ TEST_F(Mistakes, TwoGraphsThatWriteIntoOneFolder) {
 }
 TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
   setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // its subfolders contain the plugins
-  expect(
-      "\"augment\", ", "\"sepia\", ", 2,
-      {"t.toml:11:33: unknown stage 'sepia'; `pipeline-inspect` lists all; skipped: MILLRACE_PLUGIN_PATH: '" MILLRACE_BINARY_DIR
-       "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
+  expect("\"augment\", ", "\"sepia\", ", 2,
+         {"t.toml:11:33: unknown stage 'sepia'", "skipped: MILLRACE_PLUGIN_PATH: '" MILLRACE_BINARY_DIR
+                                                 "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
 // Ours stays, with all that its plugin registers.
 TEST_F(Mistakes, APluginWithTheNameOfAStageOfOurs) {
   setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/twin", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  expect("flip_x = 0.5", "flip_x = 1.5", 2,
-         {"between 0 and 1", "warning: skipped: plugin 'twin' (" MILLRACE_BINARY_DIR
-                             "/tests/twin/twin.so): the stage 'augment' is registered already, by plugin 'augment'"});
-  expect("\"augment\", ", "\"free_name\", ", 2, {"unknown stage 'free_name'", "skipped: plugin 'twin'"});
+  refuse("flip_x = 0.5", "flip_x = 1.5");
+  refuse("\"augment\", ", "\"free_name\", ");
   unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
 }
 TEST_F(Mistakes, UnknownBackend) {
-  expect("epochs = 1", "devices = \"gpx\"", 2, {"t.toml:3:11: no backend 'gpx' for devices; there", "cpu"});
+  expect("epochs = 1", "devices = \"gpx\"", 2, {"t.toml:3:11: no backend 'gpx' for devices", "cpu"});
 }
 
-TEST_F(Mistakes, SharesThatDoNotFitTheDevices) {
-  expect("epochs = 1", "load = [1, 2]\ndevices = \"cpu\"", 2,
-         {"t.toml:4:11: load has 2 shares, devices = \"cpu\" makes 1 replica"});
-}
+TEST_F(Mistakes, SharesThatDoNotFitTheDevices) { refuse("epochs = 1", "load = [1, 2]\ndevices = \"cpu\""); }
 TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
   const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=" + shapes(),
                                        "--set", "run.folder=", "--devices", "cpu:7"});
@@ -113,10 +114,8 @@ TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
             "pipeline-run: --devices: devices = \"cpu:7\": cpu:7 does not exist; this machine has 1 of them, numbered from 0\n");
 }
 TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
-  const Outcome outcome = run_command(
-      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=/nowhere", "--set", "run.devices=cpu:7"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": cpu:7 does not exist"), std::string::npos) << outcome.err;
+  EXPECT_MESSAGE(refused(run_command(
+      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.path=/nowhere", "--set", "run.devices=cpu:7"})));
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
@@ -145,9 +144,7 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
   const std::string table = "[train.decode_image]\nsize = [32, 32]\n";
   const Outcome refused = run(table, "");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("t.toml:22:1: [train.batch]: images of varying size (? x ? x 3) cannot share a batch: write into"),
-            std::string::npos)
-      << refused.err;
+  EXPECT_MESSAGE(refused.err);
   const std::vector<std::string> lines = proposed_lines(refused.err);
   ASSERT_EQ(lines.size(), 6U) << refused.err;
   const std::string header = lines[0] + "\n" + lines[1] + "\n";
@@ -191,56 +188,38 @@ TEST_F(Mistakes, AValidationThatReportsNothing) {
             std::string::npos)
       << outcome.err;
 }
-TEST_F(Mistakes, TargetsThatNoLossTakes) {
-  expect(
-      "\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
-      {"t.toml:11:53: [train.forward_backward]: the images have target images and no labels, which loss 'cross_entropy' takes"});
-}
+TEST_F(Mistakes, TargetsThatNoLossTakes) { refuse("\"read_folder\"\npath   ", "\"read_pairs\"\nimages "); }
 TEST_F(Mistakes, ALossThatFindsNoTargets) {
-  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
-         {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or images as targets, but the source "
-          "has neither"});
-  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
-         {"loss 'pixel_cross_entropy' needs label images of class indices"});
+  refuse("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]");
+  refuse("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]");
 }
-TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
-  expect("size = 100", "size = 100000", 3,
-         {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000: --set train.batch.size="});
-}
+TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) { refuse("size = 100", "size = 100000", 3); }
 TEST_F(Mistakes, InTheTableOfALoss) {
-  const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
-    expect("[train.optimizer]", "[train.forward_backward]\nloss = " + text + "\n\n[train.optimizer]", 2, said);
+  const auto loss = [&](const std::string& text) {
+    refuse("[train.optimizer]", "[train.forward_backward]\nloss = " + text + "\n\n[train.optimizer]");
   };
-  loss("\"cross_entrop\"",
-       {"t.toml:28:8: [train.forward_backward]: 'loss': unknown loss 'cross_entrop'; nearest is 'cross_entropy'"});
-  loss("{ label_smoothin = 0.1 }",
-       {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
-  loss("{ tyype = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'tyype'; nearest is 'type'"});
-  loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
-  loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
-  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
-  loss("{ type = 3 }", {"t.toml:28:17: ", "'type' must be text, found 3"});
-  loss("{ class_weights = [1, 2] }", {"t.toml:28:26: [train.forward_backward]: loss 'cross_entropy': class_weights: 2 numbers, "
-                                      "but the network's output has 10 channels"});
+  loss("\"cross_entrop\"");
+  loss("{ label_smoothin = 0.1 }");
+  loss("{ tyype = \"cross_entropy\" }");
+  loss("{ label_smoothing = 2 }");
+  loss("{ reduction = \"median\" }");
+  loss("3");
+  loss("{ type = 3 }");
+  loss("{ class_weights = [1, 2] }");
 }
-TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
-  expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
-         {"t.toml:28:1: [train.optimizer]: there are 2 replicas, but no stage before it sums their gradients: put 'allreduce' "
-          "into flow"});
-}
+TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) { refuse("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\""); }
 // Flips run on the device; changes of pixels on the host would not reach it.
 TEST_F(Mistakes, ChangesOfPixelsBehindACacheOfDevices) {
-  const auto refuse = [&](const std::string& stages, const std::string& keys, const std::string& which) {
-    const std::string flow = "flow = [\"read\", \"decode_image\", \"augment\",";
-    expect(flow, "cache.device = true\n" + keys + "\nflow = [\"read\", \"decode_image\", \"cache\", " + stages, 2,
-           {which + ": it changes pixels, and 'cache' before it has `device = true`"});
+  const auto behind = [&](const std::string& stages, const std::string& keys) {
+    refuse("flow = [\"read\", \"decode_image\", \"augment\",",
+           "cache.device = true\n" + keys + "\nflow = [\"read\", \"decode_image\", \"cache\", " + stages);
   };
-  refuse("\"noise\", \"resize\", \"augment\",", "noise.deviation = 5\nresize.size = [40, 40]", "[train.resize]");
-  refuse("\"pad\", \"augment\",", "pad.margin = 2", "[train.pad]");
-  refuse("\"augment\", \"colours\",", "colours = { stage = \"augment\", brightness = [0.5, 1.5] }", "[train.colours]");
+  behind("\"noise\", \"resize\", \"augment\",", "noise.deviation = 5\nresize.size = [40, 40]");
+  behind("\"pad\", \"augment\",", "pad.margin = 2");
+  behind("\"augment\", \"colours\",", "colours = { stage = \"augment\", brightness = [0.5, 1.5] }");
 }
 
-TEST_F(Mistakes, MissingFolderIsUnusableData) { expect("/train", "/trian", 3, {"trian"}); }
+TEST_F(Mistakes, MissingFolderIsUnusableData) { refuse("/train", "/trian", 3); }
 
 class BrokenJpeg : public Mistakes {
  protected:

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "pairs_fixture.h"
 #include "running_program.h"
+#include "testkit/messages.h"
 #include "weights/safetensors.h"
 
 namespace millrace::test {
@@ -75,8 +76,7 @@ class Predict : public testing::Test {
 
 TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
   const std::string toml = file("\"metrics\", \"write_classes\"", classes_to("p.csv"));
-  const Outcome outcome = predict(toml);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(predict(toml));
   const Outcome validation =
       run_command({tool("pipeline-run"), toml, "--graph", "validate", "--weights", weights(), "--json", "--set",
                    "data.path=" + shapes(), "--set", "run.folder=", "--set", "validate.batch.size=48"});
@@ -112,8 +112,7 @@ TEST_F(Predict, TheWorstMistakesAreThoseOfAnyNumberOfReplicasWithoutABrokenImage
   std::map<std::string, std::vector<std::vector<std::string>>> rows;
   for (const char* devices : {"cpu", "cpu*2"}) {
     const std::string toml = file("\"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
-    const Outcome outcome = predict(toml, {"--devices", devices, "--set", "predict.read.path=" + photos});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(predict(toml, {"--devices", devices, "--set", "predict.read.path=" + photos}));
     for (const char* picture : {"e/confusion.png", "e/mistakes.png"}) EXPECT_GT(fs::file_size(folder_ / picture), 1000U);
     EXPECT_EQ(rows_of(folder_ / "e/figures.csv").at(1).at(1), std::to_string(kTestImages - 1));
     double wrong = 0;
@@ -142,8 +141,8 @@ TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
   std::sort(expected.begin(), expected.end());
   std::map<std::string, std::vector<std::vector<std::string>>> rows;
   for (const char* devices : {"cpu", "cpu*3"}) {
-    const Outcome outcome = predict(file("\"write_classes\"", classes_to("p.csv", "top = 1\n")), {"--devices", devices});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome =
+        succeeded(predict(file("\"write_classes\"", classes_to("p.csv", "top = 1\n")), {"--devices", devices}));
     rows[devices] = rows_of(folder_ / "p.csv");
     ASSERT_EQ(rows[devices].size(), expected.size() + 1) << devices;
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(rows[devices][i + 1].at(0), expected[i]) << devices;
@@ -155,10 +154,7 @@ TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {
   const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
   const std::vector<std::string> more = {
       "--set", "data.path=" + shapes(), "--set", "run.folder=", "--set", "predict.read.path=/nowhere"};
-  std::vector<std::string> check = {tool("pipeline-run"), toml, "--check"};
-  check.insert(check.end(), more.begin(), more.end());
-  const Outcome whole = run_command(check);
-  EXPECT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = succeeded(run_command(with({tool("pipeline-run"), toml, "--check"}, {}, more)));
   EXPECT_EQ(whole.out.find("[predict]"), std::string::npos) << whole.out;
   const Outcome asked = predict(toml, {"--set", "predict.read.path=/nowhere"});
   EXPECT_NE(asked.code, 0);
@@ -171,13 +167,8 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
       {tool("pipeline-run"), toml, "--graph", "predict", "--set", "data.path=" + shapes(), "--set", "run.folder=", "--quiet"});
   EXPECT_EQ(unweighted.code, 2);
   EXPECT_NE(unweighted.err.find("--weights FILE"), std::string::npos) << unweighted.err;
-  const Outcome replaced = predict(toml, {"--set", "predict.batch.bad_samples=replace"});
-  EXPECT_EQ(replaced.code, 2);
-  EXPECT_NE(replaced.err.find("[predict.batch]"), std::string::npos) << replaced.err;
-  EXPECT_NE(replaced.err.find("each image is predicted once"), std::string::npos) << replaced.err;
-  const Outcome balanced = predict(toml, {"--set", "predict.read.balance=true"});
-  EXPECT_EQ(balanced.code, 2);
-  EXPECT_NE(balanced.err.find("each sample is predicted once"), std::string::npos) << balanced.err;
+  EXPECT_MESSAGE(refused(predict(toml, {"--set", "predict.batch.bad_samples=replace"})));
+  EXPECT_MESSAGE(refused(predict(toml, {"--set", "predict.read.balance=true"})));
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 
@@ -211,9 +202,9 @@ TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
     for (std::size_t i = 0; i < count; ++i) list << images[i % images.size()] << '\n';
     list.close();
     const std::string toml = file("\"slow_sink\", \"write_classes\"", classes_to("p.csv"));
-    const Outcome outcome = predict(toml, {"--set", "predict.read.stage=read_list", "--set",
-                                           "predict.read.path=" + (folder_ / "list.csv"), "--set", "predict.read.labels=none"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome =
+        succeeded(predict(toml, {"--set", "predict.read.stage=read_list", "--set", "predict.read.path=" + (folder_ / "list.csv"),
+                                 "--set", "predict.read.labels=none"}));
     const auto rows = rows_of(folder_ / "p.csv");
     EXPECT_EQ(rows.size(), count + 1);
     for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_EQ(rows[i][0], images[(i - 1) % images.size()]) << i;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "command.h"
+#include "testkit/messages.h"
 
 namespace millrace::test::restoration_test {
 namespace {
@@ -76,8 +77,7 @@ class Restoration : public testing::Test {
         << "\"batch\", \"forward\", \"metrics\"]\n"
         << graph("validate") << there << "[validate.batch]\nsize = 8\nlast = \"keep\"\n"
         << "[validate.forward]\nloss = \"mean_squared_error\"\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "p.toml", "--quiet"});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder_ / "p.toml", "--quiet"}));
     return find_file(folder_ / "runs", "weights.safetensors").string();
   }
 
@@ -102,8 +102,7 @@ class Restoration : public testing::Test {
         << fmt::format("\"\n[predict.decode_image]\nsize = [{}, {}]\n", height, width)
         << "[predict.batch]\nsize = 1\n[predict.write_images]\nfolder = \"" << folder_ / "one"
         << "/made\"\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "one.toml", "--weights", weights});
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = succeeded(run_command({tool("pipeline-run"), folder_ / "one.toml", "--weights", weights}));
     return read_png(folder_ / ("one/made/" + fs::path(image).filename().string()));
   }
 
@@ -119,8 +118,7 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   write_photograph(folder_ / "photos/a/1.png", 20, 30, 1);
   write_photograph(folder_ / "photos/b/1.png", 20, 30, 2);
   write_photograph(folder_ / "photos/c/2.png", 17, 13, 3);
-  const Outcome outcome = predict(weights);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(predict(weights));
   EXPECT_EQ(read_png(folder_ / "out/images/a/1.png"), restored(weights, folder_ / "photos/a/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/b/1.png"), restored(weights, folder_ / "photos/b/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/c/2.png"), restored(weights, folder_ / "photos/c/2.png", 17, 13));
@@ -138,8 +136,7 @@ TEST_F(Restoration, EnlargesPhotographsInsteadOfShrinkingThem) {
       train("{ op = \"conv\", out = 12, kernel = 3, padding = 1 },\n{ op = \"pixel_shuffle\", factor = 2 },\n",
             "shrink = \"bicubic\"\nsize = [8, 8]\ncrop = \"centre\"\n", "", "", 2, 8);
   write_photograph(folder_ / "photos/1.png", 20, 30, 1);
-  const Outcome outcome = predict(weights);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(predict(weights));
   const Pixels made = read_png(folder_ / "out/images/1.png");
   EXPECT_EQ(made.height, 40);
   EXPECT_EQ(made.width, 60);
@@ -167,12 +164,7 @@ TEST_F(Restoration, SaysWhichSizeANetworkCannotTake) {
       "{ op = \"upsample\", factor = 4 },\n{ op = \"conv\", out = 3, kernel = 1 },\n",
       kCut, "\"noise\", ", kNoise);
   write_photograph(folder_ / "photos/1.png", 18, 24, 1);
-  const Outcome outcome = predict(weights);
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("photos/1.png' is 18 x 24, and the network cannot take that: its output would be 3 x 16 x 24, and "
-                             "should be 18 x 24; the nearest smaller size that it can take is 16 x 24"),
-            std::string::npos)
-      << outcome.err;
+  EXPECT_MESSAGE(refused(predict(weights)));
   EXPECT_FALSE(fs::exists(folder_ / "out"));
   fs::remove(folder_ / "photos/1.png");
   write_photograph(folder_ / "photos/1.png", 16, 24, 1);
@@ -194,8 +186,7 @@ TEST_F(Restoration, ComparesPicturesWithTheirTargets) {
     write_photograph(folder_ / fmt::format("photos/a/{}.png", number), 20, 30, number);
     write_photograph(folder_ / fmt::format("clean/a/{}.png", number), 20, 30, number + 1);
   }
-  const Outcome outcome = predict(weights, {"--labels", folder_ / "clean", "--json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(predict(weights, {"--labels", folder_ / "clean", "--json"}));
   for (const int number : {1, 2}) {
     const std::string name = fmt::format("a/{}.png", number);
     sum += peak_ratio(read_png(folder_ / ("out/images/" + name)), read_png(folder_ / ("clean/" + name)));
@@ -215,8 +206,7 @@ TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
             "shrink = \"bicubic\"\nsize = [8, 8]\ncrop = \"centre\"\n", "", "", 2, 8);
   write_photograph(folder_ / "photos/1.png", 20, 30, 1);
   write_photograph(folder_ / "large/1.png", 40, 60, 1);
-  const Outcome outcome = predict(weights, {"--labels", folder_ / "large"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = succeeded(predict(weights, {"--labels", folder_ / "large"}));
   const std::string figures = read_file(folder_ / "out/evaluation/figures.csv");
   ASSERT_NE(figures.find("psnr,"), std::string::npos) << figures;
   EXPECT_NEAR(std::stod(figures.substr(figures.find("psnr,") + 5)),

@@ -11,6 +11,8 @@
 #include <new>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -44,35 +46,19 @@ TEST(Arguments, OptionsMayStandAnywhere) {
 
 TEST(Arguments, NamesTheNearestOption) {
   for (const std::string option : {"--device", "--devices-of-the-run"}) {
-    try {
-      parse({option.c_str(), "cpu"});
-      FAIL() << "an unknown option was accepted";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.what(), "unknown option '" + option + "'; nearest is '--devices'; see tool --help");
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-    }
+    const Error error = testkit::error_of(ErrorKind::usage, [&] { parse({option.c_str(), "cpu"}); });
+    EXPECT_EQ(error.what(), "unknown option '" + option + "'; nearest is '--devices'; see tool --help");
   }
 }
 
 TEST(Arguments, ProposesSetForAnOptionOfAnotherProgram) {
-  try {
-    parse({"--weight-decay=0.1"});
-    FAIL() << "an unknown option was accepted";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown option '--weight-decay'; a key of the file is changed by --set, as --set "
-                 "TABLE.weight_decay=VALUE; see tool --help");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { parse({"--weight-decay=0.1"}); }).what());
 }
 
 TEST(Arguments, NamesWhatAnOptionOfAnotherProgramIsCalledHere) {
   for (const auto& [option, meant] : {std::pair("--gpu", "--devices gpu"), std::pair("--data=x", "--set data.path=FOLDER")}) {
-    try {
-      parse({option});
-      FAIL() << option << " was accepted";
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(std::string(": write ") + meant), std::string::npos) << error.what();
-    }
+    const Error error = testkit::error_of([&] { parse({option}); });
+    EXPECT_NE(std::string(error.what()).find(std::string(": write ") + meant), std::string::npos) << error.what();
   }
 }
 
@@ -97,12 +83,7 @@ TEST(Arguments, RefusesWhatExcludesEachOther) {
   options.flag("--json", "", json).flag("--check", "", check).option("--layers", "N", "", layers);
   options.exclude({"--json"}, {"--layers"});
   const std::vector<const char*> both = {"tool", "--layers=2", "--check", "--json"}, one = {"tool", "--json", "--check"};
-  try {
-    options.read(4, both.data(), rest);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "--json and --layers exclude each other: leave one of them out; see tool --help");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { options.read(4, both.data(), rest); }).what());
   EXPECT_TRUE(options.read(3, one.data(), rest));
 }
 

@@ -30,6 +30,7 @@ constexpr Verb kVerbs[] = {
     {"show", "draws the network's input", &show_verb},
     {"pack", "writes a data set as tar shards", &pack_verb},
     {"split", "divides a data set into lists", &split_verb},
+    {"convert", "writes annotations as COCO or YOLO", &convert_verb},
     {"hash", "prints or compares a manifest of all bytes", &hash_verb},
     {"copy", "copies a folder to or from another machine's storage", &copy_verb},
 };

@@ -12,6 +12,8 @@
 
 #include "millrace/error.h"
 #include "shape_image.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -70,13 +72,8 @@ TEST_F(ShapesTest, TheSameSeedWritesTheSameBytesOnAnyNumberOfThreads) {
 
 TEST_F(ShapesTest, LeavesAFolderAloneThatIsNotEmpty) {
   make("a");
-  try {
-    make("a");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("exists and is not empty"), std::string::npos);
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { make("a"); });
+  EXPECT_NE(error.message().find("exists and is not empty"), std::string::npos);
   options_.force = true;
   EXPECT_EQ(make("a").size(), 63U);
 }
@@ -107,13 +104,7 @@ TEST_F(ShapesTest, ReadsItsCommandLine) {
   EXPECT_EQ(shapes_verb(7, arguments), 0);
   EXPECT_TRUE(fs::exists(root_ / "d/train/star/00000.jpg"));
   const char* wrong[] = {"shapes", destination.c_str(), "--count", "many"};
-  try {
-    shapes_verb(4, wrong);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "--count: expected a whole number from 10 to 10000000, found 'many'");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { shapes_verb(4, wrong); }).message());
   const char* nowhere[] = {"shapes"};
   EXPECT_THROW(shapes_verb(1, nowhere), Error);
 }

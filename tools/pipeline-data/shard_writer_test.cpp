@@ -10,6 +10,7 @@
 
 #include "image_bytes.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -111,13 +112,8 @@ TEST_F(ShardWriterTest, WritesTheClassesBesideTheShards) {
 
 TEST_F(ShardWriterTest, RefusesAFolderThatIsNotEmpty) {
   write("notes.txt");
-  try {
-    ShardWriter writer(folder_, 1, false);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("is not empty: name another folder, or give --force"), std::string::npos);
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { ShardWriter writer(folder_, 1, false); });
+  EXPECT_NE(error.message().find("is not empty: name another folder, or give --force"), std::string::npos);
 }
 
 TEST_F(ShardWriterTest, WhenForcedItReplacesAnEarlierSetAndNothingElse) {
@@ -133,30 +129,23 @@ TEST_F(ShardWriterTest, WhenForcedItReplacesAnEarlierSetAndNothingElse) {
 TEST_F(ShardWriterTest, KeepsTheNewSetWhereTheEarlierOneCannotBeReplaced) {
   write("shard-000000.tar");
   fs::create_directories(folder_ / "shard-000001.tar/in_the_way");
-  try {
+  const Error error = testkit::error_of(ErrorKind::storage, [&] {
     ShardWriter writer(folder_, 1, true);
     writer.add(member("a", "x"));
     writer.add(member("b", "x"));
     writer.finish({});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::storage);
-    EXPECT_NE(error.message().find("shard-000001.tar'"), std::string::npos) << error.message();
-    EXPECT_NE(error.message().find("/.shard-000000.tar.whole', ... to 'shard-000000.tar', ..."), std::string::npos)
-        << error.message();
-  }
+  });
+  EXPECT_NE(error.message().find("shard-000001.tar'"), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("/.shard-000000.tar.whole', ... to 'shard-000000.tar', ..."), std::string::npos)
+      << error.message();
   EXPECT_EQ(read(folder_ / ".shard-000000.tar.whole").size(), 2048U);
   EXPECT_EQ(read(folder_ / ".shard-000001.tar.whole").size(), 2048U);
 }
 
 TEST_F(ShardWriterTest, AWholeSetThatAKilledOneLeftGoesOnlyForAnotherWholeOne) {
   write(".shard-000007.tar.whole");
-  try {
-    ShardWriter writer(folder_, 1, false);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(error.message().find("(.shard-*.whole are shards of a pack that ended"), std::string::npos) << error.message();
-  }
+  const Error error = testkit::error_of([&] { ShardWriter writer(folder_, 1, false); });
+  EXPECT_NE(error.message().find("(.shard-*.whole are shards of a pack that ended"), std::string::npos) << error.message();
   {
     ShardWriter writer(folder_, 1, true);
     writer.add(member("a", "x"));

@@ -12,6 +12,7 @@ int replay_verb(int count, const char* const* arguments);
 int show_verb(int count, const char* const* arguments);
 int pack_verb(int count, const char* const* arguments);
 int split_verb(int count, const char* const* arguments);
+int convert_verb(int count, const char* const* arguments);
 int copy_verb(int count, const char* const* arguments);
 int hash_verb(int count, const char* const* arguments);
 

@@ -27,11 +27,12 @@ class Histogram {
   void add(std::span<const float> values) {
     for (const float value : values) {
       if (value == 0) continue;  // exact on every grid
+      if (!std::isfinite(value)) fail(ErrorKind::data, "the network computes values that are not finite");
       const float magnitude = std::abs(value);
       if (magnitude >= limit_) widen(magnitude);
       is_signed_ = is_signed_ || value < 0;
       largest_ = std::max(largest_, magnitude);
-      ++counts_[static_cast<std::size_t>(magnitude * by_)];
+      ++counts_[std::min(static_cast<std::size_t>(magnitude * by_), kBins - 1)];  // the product may be rounded up
     }
   }
 
@@ -67,7 +68,6 @@ class Histogram {
   };
 
   void widen(float magnitude) {
-    if (!std::isfinite(magnitude)) fail(ErrorKind::data, "the network computes values that are not finite");
     if (limit_ == 0) limit_ = magnitude;
     while (magnitude >= limit_) {
       for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -126,7 +126,7 @@ class CalibrateInt8 : public Stage {
     for (const auto& [value, histogram] : histograms_) {
       const QuantiseAttributes grid = histogram.grid();
       const std::string name = kPrefix + value_name(*context_.network, value);
-      context_.run->figure(context_.graph, {.name = name, .value = grid.is_signed ? -grid.scale : grid.scale, .is_detail = true});
+      context_.run->figure(context_.graph, {.name = name, .value = grid.is_signed ? -grid.scale : grid.scale});
     }
   }
 
@@ -203,7 +203,7 @@ class Choice {
       const std::optional<Measured> measured = measure(rest);
       if (!measured) return std::nullopt;
       if (measured->drop < best.drop) best = *measured;
-      if (measured->drop > request_.max_drop) {
+      if (!(measured->drop <= request_.max_drop)) {  // NaN, too
         least = count + 1;
         continue;
       }

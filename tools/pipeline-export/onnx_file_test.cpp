@@ -244,12 +244,8 @@ TEST(OnnxFile, EndsAtTheLayerThatIsAskedFor) {
   EXPECT_EQ(file.graph().output(0).type().tensor_type().shape().dim(1).dim_value(), 512);
   for (const onnx::Tensor& tensor : file.graph().initializer()) EXPECT_FALSE(tensor.name().starts_with("fc."));
   options.layer = "global_average_pool";
-  try {
-    onnx_file(model, options, registry);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
-  }
+  const Error error = testkit::error_of([&] { onnx_file(model, options, registry); });
+  EXPECT_NE(std::string(error.what()).find("nearest is 'global_average_pool1'"), std::string::npos) << error.what();
 }
 
 // ---- int8 ----
@@ -409,13 +405,8 @@ TEST(OnnxFile, NamesALayerWithoutAForm) {
       "odd.toml", errors);
   const auto network = build_network(*document, "odd", {}, registry, errors);
   ASSERT_EQ(errors.text(), "");
-  try {
-    onnx_file(model_of(network), {}, registry);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(std::string(error.what()).find("'strange' (odd)"), std::string::npos) << error.what();
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { onnx_file(model_of(network), {}, registry); });
+  EXPECT_NE(std::string(error.what()).find("'strange' (odd)"), std::string::npos) << error.what();
 }
 
 // Rows and columns that no window of the smaller map reaches: output_padding in PyTorch.

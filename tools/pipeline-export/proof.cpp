@@ -29,8 +29,10 @@ namespace fs = std::filesystem;
 
 constexpr double kBound = 1e-4;  // |difference| <= kBound * (1 + the largest |output| of the batch)
 // In int8, sums near the middle of two integers are rounded to either. The bound of each value is larger, and there are two for
-// all, in standard deviations of the output: the root mean square of differences, and their mean by channel.
-constexpr double kInt8Bound = 0.1, kInt8Spread = 0.006, kInt8Drift = 0.002;
+// all, in standard deviations of the output: the root mean square of differences, which grow with the number of layers, and their
+// mean by channel.
+constexpr double kInt8Bound = 0.1, kInt8Spread = 0.0005, kInt8Drift = 0.002;
+constexpr std::size_t kFewInt8Layers = 10;
 constexpr int kNoRuntime = 3;  // verify.py's exit code
 constexpr const char* kFacts = "proof.json";
 
@@ -120,7 +122,7 @@ Json facts_of(const Model& model, const OnnxOptions& options, const OnnxFile& fi
   const std::optional<Int8Table> int8 = int8_table_from(model.metadata, model.weights_file);
   facts["bound"] = int8 ? kInt8Bound : kBound;
   if (int8) {
-    facts["spread"] = kInt8Spread;
+    facts["spread"] = kInt8Spread * static_cast<double>(std::max(int8->layers.size(), kFewInt8Layers));
     facts["drift"] = kInt8Drift;
     facts["int8"] = Json::parse(int8->report);
   }

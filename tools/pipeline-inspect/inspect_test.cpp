@@ -15,6 +15,7 @@
 #include "millrace/util/load_plugins.h"
 #include "network/load.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -110,19 +111,7 @@ TEST(TextTable, AlignsItsColumns) {
   EXPECT_EQ(grouped(1234567), "1,234,567");
 }
 
-TEST_F(Inspect, ShowsAStageWithItsPortsAndParameters) {
-  EXPECT_EQ(describe_stage(*registry_.stages().find("batch")),
-            "batch: Counts samples.\n"
-            "  plugin  -\n"
-            "  takes   SampleChunk (in)\n"
-            "  gives   Batch (out)\n"
-            "  runs    one packet at a time\n"
-            "\n"
-            "  parameter  type         range           default\n"
-            "  size       integer      >= 1 images     required     of the global batch\n"
-            "  window     table\n"
-            "    x        [low, high]  -9 to 9 pixels  [-4.0, 4.0]\n");
-}
+TEST_F(Inspect, ShowsAStageWithItsPortsAndParameters) { EXPECT_MESSAGE(describe_stage(*registry_.stages().find("batch"))); }
 
 struct HeavyBallKernel {
   static constexpr int kStates = 1;
@@ -151,15 +140,7 @@ class HeavyBall {
 
 TEST_F(Inspect, ShowsAnOptimizerWithItsStatesAndParameters) {
   registry_.add_optimizer<HeavyBall>();
-  EXPECT_EQ(describe_optimizer(*registry_.optimizers().find("heavy_ball")),
-            "heavy_ball: Momentum.\n"
-            "  an optimizer, for a stage's key 'type'\n"
-            "  plugin  -\n"
-            "  keeps   momentum, at most\n"
-            "  needs   each element alone\n"
-            "\n"
-            "  parameter  type    range   default\n"
-            "  momentum   number  0 to 1  0.5      share that stays\n");
+  EXPECT_MESSAGE(describe_optimizer(*registry_.optimizers().find("heavy_ball")));
   EXPECT_NE(list_everything(registry_).find("optimizers\n  heavy_ball  Momentum."), std::string::npos);
 }
 
@@ -183,24 +164,11 @@ class Nearness : public Loss {
 
 TEST_F(Inspect, ShowsALossWithItsFiguresAndParameters) {
   registry_.add_loss<Nearness>();
-  EXPECT_EQ(describe_loss(*registry_.losses().find("nearness")),
-            "nearness: How far.\n  a loss, for a stage's key 'loss'\n  plugin  -\n  needs   numbers or target images\n\n  "
-            "parameter  type    range  default\n  margin     number  >= 0   1.0      that costs nothing\n\n  figure  better\n  "
-            "loss    lower   the minimised value, averaged by weight\n");
+  EXPECT_MESSAGE(describe_loss(*registry_.losses().find("nearness")));
   EXPECT_NE(list_everything(registry_).find("losses\n  nearness  How far."), std::string::npos);
 }
 
-TEST_F(Inspect, ShowsAPipeline) {
-  EXPECT_EQ(describe_pipeline(pipeline()),
-            "p.toml: run 'inspect_test', 1 epochs, seed 1, devices auto, precision auto\n"
-            "\n"
-            "[train]\n"
-            "  stage             type              takes                                 parameters\n"
-            "  read              read_folder                                             path = \"x\"\n"
-            "  batch             batch             SampleChunk from read                 size = 4\n"
-            "  forward_backward  forward_backward  Batch from batch\n"
-            "  optimizer         optimizer         GradientBucket from forward_backward\n");
-}
+TEST_F(Inspect, ShowsAPipeline) { EXPECT_MESSAGE(describe_pipeline(pipeline())); }
 
 TEST_F(Inspect, ShowsWhatAPipelinesNetworkTakesFromElsewhere) {
   const std::string file = MILLRACE_SOURCE_DIR "/pipelines/networks/quickstart.toml";  // any existing file
@@ -319,15 +287,7 @@ class Bell : public RunObserver {
 
 TEST_F(Inspect, DescribesAnObserver) {
   registry_.add_observer<Bell>();
-  EXPECT_EQ(describe_observer(*registry_.observers().find("bell")),
-            "bell: Rings.\n"
-            "  an observer of the run\n"
-            "  plugin           -\n"
-            "  listens          where the file has [observe.bell]\n"
-            "  when it is slow  steps and ticks are left out\n"
-            "\n"
-            "  parameter  type     range   default\n"
-            "  times      integer  1 to 5  2        how often\n");
+  EXPECT_MESSAGE(describe_observer(*registry_.observers().find("bell")));
   EXPECT_NE(list_everything(registry_).find("observers\n  bell  Rings."), std::string::npos);
 }
 
@@ -356,13 +316,8 @@ TEST_F(Inspect, ShowsDevicesAndWhyThereAreNone) {
   device.details = {{"links", "PCIe"}};
   add_backend(registry_, "graphics", {device});
   add_backend(registry_, "cuda", {});
-  EXPECT_EQ(describe_devices(registry_),
-            "cuda: no device: no NVIDIA driver was found\n"
-            "graphics:1  Model 7\n"
-            "    memory          1.5 GiB\n"
-            "    precision auto  fp32\n"
-            "    links           PCIe\n");
-  EXPECT_EQ(describe_devices(Registry()), "no backend was found\n");
+  EXPECT_MESSAGE(describe_devices(registry_));
+  EXPECT_MESSAGE(describe_devices(Registry()));
 }
 
 }  // namespace

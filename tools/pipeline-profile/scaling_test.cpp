@@ -9,6 +9,7 @@
 
 #include "millrace/error.h"
 #include "rank_group.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -26,13 +27,9 @@ TEST(RunApart, ReturnsWhatRankZeroSaysAndThrowsWhatItThrows) {
     return fmt::format("rank {} of {}", group->rank(), all.size());
   });
   EXPECT_EQ(said, "rank 0 of 3");
-  try {
-    run_apart(1, leave, [](Group*) -> std::string { fail(ErrorKind::data, "no images"); });
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), "no images");
-  }
+  const Error error = testkit::error_of(
+      ErrorKind::data, [&] { run_apart(1, leave, [](Group*) -> std::string { fail(ErrorKind::data, "no images"); }); });
+  EXPECT_EQ(error.message(), "no images");
   EXPECT_THROW(run_apart(1, leave, [](Group*) -> std::string { std::abort(); }), Error);
 }
 

@@ -5,6 +5,8 @@
 #include "calibration_fixture.h"
 #include "calibration_run.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -14,12 +16,7 @@ using profile_test::facts;
 using profile_test::kDecode;
 
 std::string mistake_of(std::string_view question) {
-  try {
-    parse_question(question, facts());
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "nothing was thrown";
+  return testkit::error_of([&] { parse_question(question, facts()); }).message();
 }
 
 Prediction answer(const Calibration& measured, std::string_view question) {
@@ -35,32 +32,26 @@ TEST(Question, CallsAStageByTheBeginningOfItsName) {
 }
 
 TEST(Question, IsRefusedWithTheNearestKeyAndWhatWasExpected) {
-  EXPECT_EQ(mistake_of("threads=3,dec=2x,threads=1"),
-            "--what-if: threads occurs twice in 'threads=3,dec=2x,threads=1'; --what-if may be given again");
-  EXPECT_EQ(mistake_of("thread=4"), "--what-if: unknown key 'thread'; did you mean 'threads'?");
-  EXPECT_EQ(mistake_of("threads=2x"), "--what-if: threads = '2x': expected a whole number of at least 1");
-  EXPECT_EQ(mistake_of("device=fast"), "--what-if: device = 'fast': expected how many times as fast it is, such as 2x or 0.5x");
-  EXPECT_EQ(mistake_of("threads"), "--what-if: 'threads' has no value: write key=value");
-  EXPECT_EQ(mistake_of("cores=5000"), "--what-if: cores: 4096 at most are simulated");
-  EXPECT_EQ(mistake_of("pack=256"), "--what-if: pack: the files are not JPEG or PNG images");
+  EXPECT_MESSAGE(mistake_of("threads=3,dec=2x,threads=1"));
+  EXPECT_MESSAGE(mistake_of("thread=4"));
+  EXPECT_MESSAGE(mistake_of("threads=2x"));
+  EXPECT_MESSAGE(mistake_of("device=fast"));
+  EXPECT_MESSAGE(mistake_of("threads"));
+  EXPECT_MESSAGE(mistake_of("cores=5000"));
+  EXPECT_MESSAGE(mistake_of("pack=256"));
 }
 
 TEST(WhatIf, AsksForMoreTimeWhereTooFewStepsWereMeasured) {
   Calibration measured = calibration();
   measured.windows.resize(1);
-  try {
-    Predictor{measured};
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "too few steps were measured to predict anything from them: give more --seconds");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { Predictor{measured}; }).what());
 }
 
 TEST(WhatIf, SaysTodayAsItWasMeasured) {
   const Predictor predictor(calibration());
   EXPECT_NEAR(predictor.measured(), 1000, 1);
   EXPECT_NEAR(predictor.simulation_error(), 0, 0.03);
-  EXPECT_EQ(predictor.bound_by(), "the data threads, most of all by decode_image");
+  EXPECT_MESSAGE(predictor.bound_by());
 }
 
 TEST(WhatIf, GainsWhereTheBoundIsMovedAndNowhereElse) {

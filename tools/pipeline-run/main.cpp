@@ -382,7 +382,7 @@ void require_like_training(CommandLine& line, const std::vector<std::string>& fi
 }
 
 // If its weights have scales for int8, and no other precision is asked for: replaces the network and the weights, in `folder`.
-void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, const std::filesystem::path& folder) {
+void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, std::optional<ScratchFolder>& folder) {
   const auto sets_precision = [](const std::string& each) { return each.starts_with("run.precision="); };
   if (std::ranges::any_of(line.overrides, sets_precision)) return;
   const std::string file = local_weights({pipeline.network_params.weights.file, ""}, registry, [](const std::string&) {});
@@ -396,7 +396,8 @@ void use_int8(Pipeline& pipeline, CommandLine& line, const Registry& registry, c
   model.weights = load_weights(source, *pipeline.network);
   model.network = pipeline.network;
   model = in_int8(std::move(model), *table);
-  line.options.weights = (folder / "int8.safetensors").string();
+  if (!folder) folder.emplace("int8");
+  line.options.weights = (folder->path() / "int8.safetensors").string();
   save_weights_file(line.options.weights, *model.network, model.weights, model.metadata);
   pipeline.network = model.network;
   pipeline.run.precision = "fp32";
@@ -415,12 +416,12 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   if (line.strict) require_like_training(line, files, registry);
   int code = 0, worst = 0;
   std::size_t number = 0;
-  const ScratchFolder scratch("int8");
+  std::optional<ScratchFolder> scratch;
   for (const std::string& file : files) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
-    use_int8(pipeline, line, registry, scratch.path());
+    use_int8(pipeline, line, registry, scratch);
     code = drive(line, pipeline, registry, nullptr, true, [&](PreparedRun& prepared) {
       // Errors of stages that write are reported before anything is kept.
       if (pipeline.run.folder.empty()) prepared.open_graphs();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -22,7 +23,7 @@ TEST(TraceWish, NamesAFileAndPerhapsTwoSteps) {
 TEST(TraceWish, OfStepsThatTheRunHasNotIsAMistake) {
   const TraceWish wish = trace_wish("out.json:6-90");
   EXPECT_EQ(trace_mistake(wish, 6), "");
-  EXPECT_EQ(trace_mistake(wish, 5), "--trace: the run has 5 steps, and the trace would begin with step 6: it will be empty");
+  EXPECT_MESSAGE(trace_mistake(wish, 5));
   EXPECT_EQ(trace_mistake(trace_wish("out.json"), 1), "");
 }
 

@@ -64,9 +64,10 @@ class AnnotationSink {
 
   // Names in the order of labels. Formats without such a list do not call it; the order is then bytewise.
   virtual void classes(const std::vector<std::string>& names) = 0;
-  virtual std::uint32_t image(const AnnotatedImage& image) = 0;                // returns the image's number for shape()
-  virtual void shape(std::uint32_t image, const AnnotatedShape& shape) = 0;    // later shapes cover earlier ones
-  virtual void left_out(std::string_view what, std::string_view example) = 0;  // "ellipses": counted in one warning
+  virtual std::uint32_t image(const AnnotatedImage& image) = 0;              // returns the image's number for shape()
+  virtual void shape(std::uint32_t image, const AnnotatedShape& shape) = 0;  // later shapes cover earlier ones
+  // Counts what is not read, for one warning: "ellipse", "ellipses".
+  virtual void left_out(std::string_view one, std::string_view several, std::string_view example) = 0;
 };
 
 // The files that a format recognises, in bytewise order of their names.

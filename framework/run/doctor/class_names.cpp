@@ -24,10 +24,11 @@ using namespace std::string_view_literals;
 
 constexpr const char* kMeant = "; if both are meant, name all classes in `classes`";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_number(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_digit); }
+bool is_number(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // Words in lower case. A word begins after a non-letter, and at a capital after a small letter.
 Names words_of(std::string_view name) {

@@ -49,6 +49,7 @@ namespace {
 CompileOptions with_batches(CompileOptions options, std::uint32_t samples, bool training) {
   options.train_batch = training ? samples : 0;
   options.infer_batch = training ? 0 : samples;
+  options.request.may_fold = !training;
   return options;
 }
 

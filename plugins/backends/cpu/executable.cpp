@@ -88,7 +88,6 @@ Executable::Executable(CompileContext& compile_context, const std::vector<Node>&
     int8_ = std::make_unique<Int8Plan>(compile_context.network, nodes, std::vector<LayerPort>(kept.begin(), kept.end()));
   }
   compile_context.int8 = int8_.get();
-  compile_context.infers = !plan_.planner().training();
   plan_input(nodes);
   plan_.plan_forward(make, compile_context_.options.recompute && !compile_context_.by);
   input_desc_ = compile_context_.input_desc;

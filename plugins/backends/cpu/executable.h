@@ -22,7 +22,7 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 
 // The network after this backend's fusion. `outputs`: values that are read outside layers.
 std::vector<Node> fused(const Network& network, std::vector<LayerPort> outputs = {});
-// The same for inference: with folding.h.
+// The same for a replica that only predicts: with folding.h.
 std::vector<Node> fused_to_predict(const Network& network, const std::vector<LayerPort>& outputs = {});
 
 class Executable {

@@ -35,6 +35,7 @@ std::vector<Node> folded(const Network& network, std::vector<Node> nodes, std::s
       conv.residual = node.residual;
       conv.activation = node.activation;
       conv.output = node.output;
+      conv.norm = node.layer;
       conv.inputs.insert(conv.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
       node = std::move(conv);
     }
@@ -46,11 +47,7 @@ std::vector<Node> folded(const Network& network, std::vector<Node> nodes, std::s
 }
 
 const Layer* folded_norm(const Network& network, const Node& node) {
-  if (node.kind != Node::Kind::conv || node.output == node.layer) return nullptr;
-  const auto found = std::ranges::find_if(network.layers, [&](const Layer& layer) {
-    return layer.op == "batch_norm" && layer.inputs.front() == LayerPort(node.layer);
-  });
-  return found == network.layers.end() ? nullptr : &*found;
+  return node.norm < 0 ? nullptr : &network.layers[static_cast<std::size_t>(node.norm)];
 }
 
 NormaliseArguments normalise_arguments(const ParameterStore& parameters, const Layer& norm) {

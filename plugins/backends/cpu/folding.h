@@ -1,5 +1,5 @@
-// Batch normalisations that are computed with the convolution before them, in inference: their statistics are constants there, so
-// they fold into its weights and bias. Validation in a training does so, too: its figures have the bits of later predictions.
+// Batch normalisations that are computed with the convolution before them, in replicas that only predict: their statistics are
+// constants there, so they fold into its weights and bias.
 #pragma once
 
 #include <cstdint>

@@ -31,9 +31,12 @@ struct CompileContext {
   std::optional<LayerPort> by = {};
   dnnl::memory::desc input_desc{};  // the network's input; its only reader chooses it if that is a convolution
   Int8Plan* int8 = nullptr;         // of the executable that is being made; null if that trains
-  bool infers = false;  // the executable that is being made has no backward, so that statistics are constants (folding.h)
 
   CompileContext with(const Network& other) const { return {other, options, layout, parameters, engine, stream, checks, by}; }
+  // True if the weights are constants that may be folded (folding.h).
+  bool predicts() const {
+    return options.request.may_fold && options.train_batch == 0 && options.largest_train_batch == 0 && !by;
+  }
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };

@@ -57,7 +57,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   WeightLayouts& layouts() { return layouts_; }
   void finish_planning(const PrimitiveChecks& checks = {});  // places, buckets, products. Call on the thread that will update
   void append_to(MemoryPlan& plan) const;
-  // For inference, also after start(). Returns the same object for equal layers and forms.
+  // For replicas that only predict, also after start(). Returns the same object for equal layers and forms.
   PreparedWeights& prepare(const Layer& conv, const Layer* norm, const std::string& form, std::size_t bytes,
                            std::function<void(const float* weights, void* to)> fill);
 
@@ -74,7 +74,6 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
 
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
-  void values_changed() { ++version_; }
   std::uint64_t version() const { return version_; }  // of the values; at least 1
 
  private:
@@ -91,6 +90,7 @@ class ParameterStore : public ParameterArrays<MemoryRegion> {
   void refresh_all_bf16();
   std::size_t prepared_bytes() const;
   static std::byte* place(PreparedWeights& prepared, std::byte* memory);  // returns the end of its memory
+  void values_changed() { ++version_; }
 
   WeightLayouts layouts_{network_};
   std::deque<PreparedWeights> prepared_;

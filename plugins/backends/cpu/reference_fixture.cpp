@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "cpu_fixture.h"
+#include "millrace/backend/int8.h"
 
 namespace millrace::cpu::test {
 namespace {
@@ -171,6 +172,9 @@ void elementwise(const Layer& layer, const std::vector<const Tensor*>& inputs, T
       y.values[i] = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
     else if (layer.op == "scale")
       y.values[i] = x * layer.as<ScaleAttributes>().factor;
+    else if (layer.op == kQuantise)
+      y.values[i] = double{layer.as<QuantiseAttributes>().scale} *
+                    double{layer.as<QuantiseAttributes>().integer(static_cast<float>(x))};
     else
       y.values[i] = x;  // flatten, dropout outside training
     if (layer.op != "add") continue;

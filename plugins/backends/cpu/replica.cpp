@@ -123,7 +123,9 @@ class CompiledNetwork {
     std::vector<Node> training = fused(network_, options_.request.loss_outputs(network_));
     // The executable planned first chooses the layout of weights.
     if (options_.largest_train_batch > options_.train_batch) Executable(context, training, options_.largest_train_batch, true);
-    executables_.compile(context, std::move(training), fused_to_predict(network_, options_.request.outputs));
+    executables_.compile(
+        context, std::move(training),
+        context.predicts() ? fused_to_predict(network_, options_.request.outputs) : fused(network_, options_.request.outputs));
     compile_gradients(context);
     parameters_.finish_planning(checks);
     checks.release_memory();
@@ -255,7 +257,6 @@ class CpuReplica final : public Replica, public MeasuresDevice {
   void forward(std::uint64_t step) override {
     const auto work = [this, step] {
       pass_.step = step;
-      parameters_.values_changed();  // running statistics
       if (training_ != nullptr)
         training_->forward(pass_);
       else if (Executable* const others = compiled_.executables().full_training(epoch_); others != nullptr)

@@ -126,7 +126,7 @@ TEST(Replica, PlansTheSumOfSeveralViews) {
   EXPECT_EQ(planned({.infer_batch = 8, .request = {.sums_views = true}}) - planned({.infer_batch = 8}), 8 * 6 * sizeof(float));
 }
 
-// Normalisations are folded into weights, which follow the parameters.
+// Without training, normalisations are folded into weights, which follow the parameters.
 TEST(Replica, PredictsTheSameWithoutTraining) {
   constexpr const char* kNormalised = R"(
 input = { channels = 3, height = 8, width = 8 }
@@ -135,7 +135,7 @@ layers = [
   { name = "conv2", op = "conv", out = 32, kernel = 3, padding = 1 }, { name = "bn2", op = "batch_norm" },
   { op = "add", from = ["bn2", "r1"] }, { op = "relu" }, { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 },
 ])";
-  Machine trains(kNormalised), predicts(kNormalised, {.infer_batch = 8});
+  Machine trains(kNormalised), predicts(kNormalised, {.infer_batch = 8, .request = {.may_fold = true}});
   const Ref<Batch> batch = make_batch(*trains.network, 8);
   const auto logits = [&](Machine& machine) {
     StepSums sums;

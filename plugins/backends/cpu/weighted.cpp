@@ -68,13 +68,16 @@ std::optional<Weighted::Choice> Weighted::in_own_type(const WindowSum& sum, std:
   }
 }
 
-std::optional<Weighted::Choice> Weighted::with_rest(WindowSum sum) {
+std::optional<Weighted::Choice> Weighted::with_rest(Planner& planner, WindowSum sum) {
   const std::vector<LayerPort>& kept = compile_context_.options.request.outputs;
   const bool is_read = node_.output == network_.result().layer || std::ranges::count(kept, LayerPort(node_.output)) > 0;
   sum.relu = node_.activation == Activation::relu && !is_read;  // 2^-100 times a value is not for the user's eyes
   const bool leaves = node_.activation == Activation::relu && !sum.relu;
-  if (node_.residual != kNoResidual && !leaves) sum.added = sum.destination;
-  if (!compile_context_.infers || finishes_apart() || (!sum.relu && sum.added.is_zero())) return std::nullopt;
+  if (node_.residual != kNoResidual && !leaves) {
+    if (destination_desc(planner.value(node_.residual).spec) != sum.destination) return std::nullopt;
+    sum.added = sum.destination;
+  }
+  if (!compile_context_.predicts() || finishes_apart() || (!sum.relu && sum.added.is_zero())) return std::nullopt;
   std::optional<Choice> choice = in_own_type(sum, {as_it_lies});
   fuses_ = choice && !is_slow(choice->desc);
   return fuses_ ? choice : std::nullopt;
@@ -92,7 +95,7 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc weights = has_layout ? compile_context_.parameters.layouts().computed(parameter)
                                   : in_any_layout(canonical_weights(), to_dnnl(compile_context_.type()));
   const WindowSum sum = sum_of(WindowSum::Pass::forward, source, weights, destination);
-  std::optional<Choice> own = with_rest(sum);
+  std::optional<Choice> own = with_rest(planner, sum);
   if (!own) own = in_own_type(sum, {as_it_lies, in_any});
   const PrimitiveDesc chosen = own && !is_slow(own->desc) ? own->desc : first_right(sum, {as_it_lies, in_float32});
   const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);

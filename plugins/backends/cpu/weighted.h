@@ -71,8 +71,8 @@ class Weighted : public Operation {
   PrimitiveDesc first_right(const WindowSum& sum, std::initializer_list<Change> changes) const;
   // In the network's type. Empty if all are wrong.
   std::optional<Choice> in_own_type(const WindowSum& sum, std::initializer_list<Change> changes) const;
-  // In inference, with the addition and ReLU after it. Empty if none is fast and right, or none follows.
-  std::optional<Choice> with_rest(WindowSum sum);
+  // In replicas that only predict, with the addition and ReLU after it. Empty if none is fast and right, or none follows.
+  std::optional<Choice> with_rest(Planner& planner, WindowSum sum);
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);

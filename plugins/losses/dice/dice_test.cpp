@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "loss_fixture.h"
+#include "testkit/files.h"
 
 namespace millrace::losses {
 namespace {
@@ -75,16 +76,11 @@ TEST(LossPlan, RefusesTensorsInTheWrongOrder) {
   const std::shared_ptr<const Loss> loss = type.create(Value(Table{}), "wrong", errors);
   for (const auto mistake : {Wrong::Mistake::unwritten, Wrong::Mistake::gradient_twice}) {
     Wrong::mistake = mistake;
-    try {
-      const LossPlan plan(loss, {3, 2, 2});
-      FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      const bool unwritten = mistake == Wrong::Mistake::unwritten;
-      EXPECT_NE(error.message().find(unwritten ? "reads a tensor that no kernel before it writes" : "is written by one kernel"),
-                std::string::npos)
-          << error.message();
-    }
+    const Error error = testkit::error_of(ErrorKind::usage, [&] { const LossPlan plan(loss, {3, 2, 2}); });
+    const bool unwritten = mistake == Wrong::Mistake::unwritten;
+    EXPECT_NE(error.message().find(unwritten ? "reads a tensor that no kernel before it writes" : "is written by one kernel"),
+              std::string::npos)
+        << error.message();
   }
 }
 

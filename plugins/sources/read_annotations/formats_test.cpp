@@ -158,7 +158,7 @@ TEST_F(Formats, LabelMeHasPolygonsRectanglesAndCircles) {
                                      labelme_shape("cat", "circle", "[[4.5, 2], [4.5, 3]]") + "," +
                                      labelme_shape("cat", "point", "[[1, 1]]")));
   EXPECT_EQ(samples(params("me"))[0], "a.png 000000/022010/022010/000000");
-  EXPECT_NE(run_.warnings().back().find("1 points and lines, which have no area"), std::string::npos) << run_.warnings().back();
+  EXPECT_NE(run_.warnings().back().find("1 point or line, which has no area"), std::string::npos) << run_.warnings().back();
 }
 
 TEST_F(Formats, LabelMeIsRefusedByFileAndPosition) {
@@ -252,7 +252,7 @@ TEST_F(Formats, LabelStudiosFirstAnnotationCountsAndChoicesAreClasses) {
   const std::string choice = R"({"type": "choices", "value": {"choices": ["good"]}})";
   const std::string other = R"(, {"id": 4, "result": [{"type": "choices", "value": {"choices": ["bad"]}}]})";
   EXPECT_EQ(samples(written("a.json", studio(choice, other), Made::one_class)), Texts{"a.png good"});
-  EXPECT_NE(run_.warnings()[1].find("1 further annotations of a task"), std::string::npos) << run_.warnings()[1];
+  EXPECT_NE(run_.warnings()[1].find("1 further annotation of a task"), std::string::npos) << run_.warnings()[1];
   expect_refused(written("a.json", studio(result("brushlabels", R"("rle": [1, 2], "brushlabels": ["cat"])"))),
                  "a.json: [0]: result[0]: brushes are not read");
   expect_refused(written("a.json", studio(result("rectanglelabels", R"("x": 1, "y": 2, "rectanglelabels": ["cat"])"))),

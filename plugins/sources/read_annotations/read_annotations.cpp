@@ -6,16 +6,19 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <utility>
 
-#include "image_size.h"
 #include "label_map.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/sample.h"
 #include "millrace/storage.h"
+#include "millrace/util/annotation_files.h"
 #include "millrace/util/colour.h"
+#include "millrace/util/image_size.h"
 #include "millrace/util/text.h"
 
 namespace millrace {
@@ -25,12 +28,6 @@ namespace {
 constexpr std::uint8_t kIgnored = 255;
 constexpr const char* kBackground = "background";
 constexpr std::size_t kChannels = 3;  // of objects that are cut out
-
-bool may_hold_annotations(std::string_view name) {
-  const std::string lower = lower_case(name);
-  return std::ranges::any_of(std::array{".json", ".xml", ".txt", ".csv", ".yaml", ".yml"},
-                             [&](const char* ending) { return lower.ends_with(ending); });
-}
 
 struct GivenClass {
   std::string name, colour;
@@ -83,40 +80,31 @@ void refuse_choices_by_class(const SourceParams& sampling, const char* why) {
 
 }  // namespace
 
-// The files of one format.
-class ReadAnnotations::Files : public AnnotationFiles {
- public:
-  Files(Storage& storage, std::string root) : storage_(storage), root_(std::move(root)) {}
+namespace {
 
-  void add(std::string name) { names_.push_back(std::move(name)); }
-
-  std::size_t size() const override { return names_.size(); }
-  const std::string& name(std::size_t file) const override { return names_[file]; }
-  std::string place(std::size_t file) const override {
-    return line_text(root_.empty() ? names_[file] : join_url(root_, names_[file]));
+// Two images with a shape each.
+void write_example(const std::string& folder) {
+  const std::vector<std::uint8_t> pixels(64, 90);
+  ByteBuffer png;
+  write_png(pixels.data(), 8, 8, png);
+  std::filesystem::create_directories(folder + "/images");
+  for (const char* name : {"a", "b"}) {
+    std::ofstream file(fmt::format("{}/images/{}.png", folder, name), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
   }
-  std::string_view text(std::size_t file) override {
-    if (current_ != file) {
-      current_ = names_.size();
-      storage_.read(root_.empty() ? names_[file] : join_url(root_, names_[file]), bytes_);
-      current_ = file;
-    }
-    std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
-    constexpr std::string_view kMark = "\xef\xbb\xbf";
-    if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
-    return text;
-  }
+  std::ofstream(folder + "/shapes.json") << R"({"images": [{"id": 1, "file_name": "a.png"}, {"id": 2, "file_name": "b.png"}],
+"categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+"annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 1, 4, 4]}, {"image_id": 2, "category_id": 2, "bbox": [2, 0, 5, 8]}]})";
+}
 
- private:
-  Storage& storage_;
-  const std::string root_;
-  std::vector<std::string> names_;
-  ByteBuffer bytes_;
-  std::size_t current_ = static_cast<std::size_t>(-1);
-};
+}  // namespace
 
 void ReadAnnotations::describe(StageDescription<Params>& d) {
-  d.name("read_annotations").text("Reads images with targets made from the shapes in annotations.");
+  constexpr const char* kExample = "images = '${folder}/images'\nannotations = '${folder}/shapes.json'\n";
+  d.name("read_annotations")
+      .text("Reads images with targets made from the shapes in annotations.")
+      .example(kExample, &write_example)
+      .example(std::string(kExample) + "target = 'map'", &write_example);
   d.params.add("images", &Params::images).required().text("folder of the images; a path or a URL");
   d.params.add("annotations", &Params::annotations)
       .required()
@@ -171,8 +159,8 @@ ReadAnnotations::ReadAnnotations(const Params& params, const StageSite& site)
       folder_(params.folder.empty() ? "" : join_url(params.folder, "")),
       empty_(params.empty),
       rules_(rules_of(params)),
-      image_storage_(storage_for(site, "images", params.images, Storage::Kind::folder)),
-      annotation_storage_(storage_for(site, "annotations", params.annotations)) {
+      image_storage_(storage_for(site, "images", params.images, Storage::Kind::folder)) {
+  storage_for(site, "annotations", params.annotations);  // throws if nothing is there
   for (const GivenClass& entry : given_classes(params.classes)) given_colours_.push_back(entry.colour);
   if (made_ == Made::labels || made_ == Made::counts) {
     columns_ = params.numbers;
@@ -213,54 +201,13 @@ void ReadAnnotations::list_images() {
 }
 
 void ReadAnnotations::read_files(ShapeList& shapes) {
-  const std::string lower = lower_case(annotations_);
-  const bool is_yaml = lower.ends_with(".yaml") || lower.ends_with(".yml");  // names the classes of files next to it
-  const bool is_file = may_hold_annotations(annotations_) && annotation_storage_.kind(annotations_) != Storage::Kind::folder;
-  const std::size_t slash = annotations_.rfind('/');
-  const std::string folder = !is_file                     ? annotations_
-                             : !is_yaml                   ? ""
-                             : slash == std::string::npos ? "."
-                                                          : annotations_.substr(0, slash);
-  std::map<std::string, Files> files;
-  std::size_t unknown = 0;
-  std::string first_unknown;
-  ByteBuffer begin;
-  const auto sort_in = [&](const std::string& name, const Storage::Object& object) {
-    const std::string url = folder.empty() ? name : join_url(folder, name);
-    begin.resize(std::min<std::size_t>(object.bytes, AnnotationFormat::kBegin));
-    if (begin.size() > 0) annotation_storage_.read(url, 0, begin.size(), begin.data());
-    const std::string_view text(reinterpret_cast<const char*>(begin.data()), begin.size());
-    for (const auto& [type_name, type] : millrace::annotations(*registry_)) {
-      if (!type.format->recognises(name, text)) continue;
-      files.try_emplace(type_name, annotation_storage_, folder).first->second.add(name);
-      fingerprint_ = combine(fingerprint_, fingerprint_of(object));
-      return;
-    }
-    if (unknown++ == 0) first_unknown = url;
-  };
-  if (folder.empty()) {
-    sort_in(annotations_, annotation_storage_.stat(annotations_));
-  } else {
-    annotation_storage_.list(folder, [&](const Storage::Object& object) {
-      if (may_hold_annotations(object.name) && !object.is_dangling) sort_in(object.name, object);
-    });
-  }
-  if (files.empty()) {
-    std::vector<std::string> formats;
-    for (const auto& [name, type] : millrace::annotations(*registry_)) formats.push_back(fmt::format("{} ({})", name, type.text));
-    fail(ErrorKind::data, "{}: no annotations in a known format{}; known are {}", line_text(annotations_),
-         first_unknown.empty()
-             ? ", and no file whose name ends in .json, .xml, .txt, .csv or .yaml"
-             : fmt::format(", and {} other file{}, such as '{}'", unknown, unknown == 1 ? "" : "s", line_text(first_unknown)),
-         fmt::join(formats, ", "));
-  }
-  if (unknown > 0)
-    left_out_.add({"file of annotations in no known format", "files of annotations in no known format"}, first_unknown, unknown);
-  for (auto& [name, of_format] : files) {
-    const AnnotationFormat& format = *millrace::annotations(*registry_).find(name)->format;
-    format.read(of_format, shapes);
-    if (!format.lists_empty_images()) shapes.add_unlisted();
-  }
+  const FoundAnnotations found(*registry_, annotations_);
+  fingerprint_ = combine(fingerprint_, found.fingerprint());
+  if (found.unknown() > 0)
+    left_out_.add({"file of annotations in no known format", "files of annotations in no known format"}, found.first_unknown(),
+                  found.unknown());
+  found.read(shapes);
+  if (!found.list_empty_images()) shapes.add_unlisted();
 }
 
 // "background" first, unless it is one of the names; for maps, and for images without shapes.

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "image_names.h"
 #include "millrace/annotation.h"
 #include "millrace/source.h"
 #include "millrace/stage.h"
 #include "millrace/util/file_sizes.h"
 #include "millrace/util/files.h"
+#include "millrace/util/image_names.h"
 #include "shape_list.h"
 
 namespace millrace {
@@ -74,8 +74,6 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   std::size_t memory_bound() const override;
 
  private:
-  class Files;
-
   void list_images();
   void read_files(ShapeList& shapes);
   bool is_in_folder(std::size_t name) const { return names_[name].starts_with(folder_); }
@@ -102,7 +100,6 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   std::vector<std::string> columns_;
   ShapeRules rules_;
   Storage& image_storage_;
-  Storage& annotation_storage_;
 
   ImageNames names_;                         // until open() ends
   std::vector<std::uint64_t> listed_bytes_;  // by image in names_, likewise
@@ -125,7 +122,6 @@ class ReadAnnotations : public Source, public KnowsFileSizes {
   std::size_t largest_ = 0;
   std::uint64_t fingerprint_ = 1;
   LeftOut left_out_;
-  std::string other_formats_;  // for messages: files of no known format
 };
 
 }  // namespace millrace

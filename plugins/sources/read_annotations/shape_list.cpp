@@ -69,8 +69,8 @@ void ShapeList::classes(const std::vector<std::string>& names) {
   if (are_first) announced_ = class_names_.size();
 }
 
-void ShapeList::left_out(std::string_view what, std::string_view example) {
-  skipped_.add({std::string(what), std::string(what)}, example);
+void ShapeList::left_out(std::string_view one, std::string_view several, std::string_view example) {
+  skipped_.add({std::string(one), std::string(several)}, example);
 }
 
 std::uint32_t ShapeList::image(const AnnotatedImage& image) {

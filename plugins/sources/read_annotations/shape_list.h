@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "image_names.h"
-#include "image_size.h"
 #include "millrace/annotation.h"
 #include "millrace/util/files.h"
+#include "millrace/util/image_names.h"
+#include "millrace/util/image_size.h"
 #include "millrace/util/pattern.h"
 
 namespace millrace {
@@ -49,7 +49,7 @@ class ShapeList : public AnnotationSink {
   void classes(const std::vector<std::string>& names) override;
   std::uint32_t image(const AnnotatedImage& image) override;
   void shape(std::uint32_t image, const AnnotatedShape& shape) override;
-  void left_out(std::string_view what, std::string_view example) override;
+  void left_out(std::string_view one, std::string_view several, std::string_view example) override;
 
   void add_unlisted();  // images of which no annotation was read: they have no shapes
   // Sorts the shapes by image, without changing their order in an image, and numbers the classes. Call once, before these:

@@ -7,6 +7,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "tar_files_fixture.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -65,14 +66,11 @@ TEST(BuildIndex, KeepsSamplesThatLackSomethingForThePolicyToDealWith) {
 }
 
 TEST(BuildIndex, NamesSamplesWhoseMembersLieApart) {
-  EXPECT_EQ(error_of(TarWriter().file("a.jpg", "1").file("b.jpg", "1").file("a.cls", "1").end()),
-            "sample 'a' is duplicated, or its members are not adjacent: at byte 0 and again at byte 2048; pack the shard again, "
-            "sorted by name (tar --sort=name)");
+  EXPECT_MESSAGE(error_of(TarWriter().file("a.jpg", "1").file("b.jpg", "1").file("a.cls", "1").end()));
 }
 
 TEST(BuildIndex, NamesMembersThatAreOneTooMany) {
-  EXPECT_EQ(error_of(TarWriter().file("a.jpg", "1").file("a.jpg", "1").end()),
-            "sample 'a' has two images: member 'a.jpg' at byte 1024 is one too many");
+  EXPECT_MESSAGE(error_of(TarWriter().file("a.jpg", "1").file("a.jpg", "1").end()));
   EXPECT_NE(error_of(TarWriter().file("a.jpg", "1").file("a.png", "1").end()), "");
   EXPECT_NE(error_of(TarWriter().file("a.cls", "1").file("a.cls", "1").end()), "");
 }
@@ -82,8 +80,7 @@ TEST(BuildIndex, OrderOfKeysIsFreeAsLongAsNoneComesTwice) {
 }
 
 TEST(BuildIndex, RefusesImagesThatAreLinks) {
-  EXPECT_EQ(error_of(TarWriter().file("a.jpg", "1").member("b.jpg", "", '1').end()),
-            "member 'b.jpg' at byte 1024 is a link: pack it with --dereference --hard-dereference");
+  EXPECT_MESSAGE(error_of(TarWriter().file("a.jpg", "1").member("b.jpg", "", '1').end()));
 }
 
 TEST(BuildIndex, ReadsLabelsAndNumbersOfJson) {
@@ -103,14 +100,9 @@ TEST(BuildIndex, ReadsLabelsAndNumbersOfJson) {
   std::vector<float> numbers;
   index.numbers(1, numbers);
   EXPECT_EQ(numbers, (std::vector<float>{3, 4}));
-  EXPECT_EQ(error_of(TarWriter()
-                         .file("a.jpg", "1")
-                         .file("a.json", R"({"y": [1, 2]})")
-                         .file("b.jpg", "1")
-                         .file("b.json", R"({"y": [3]})")
-                         .end(),
-                     settings),
-            "sample 'b' has 1 numbers in 'y' of its .json, expected 2");
+  EXPECT_MESSAGE(error_of(
+      TarWriter().file("a.jpg", "1").file("a.json", R"({"y": [1, 2]})").file("b.jpg", "1").file("b.json", R"({"y": [3]})").end(),
+      settings));
 }
 
 TEST(BuildIndex, FindsTargets) {
@@ -186,15 +178,15 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
   };
   constexpr std::size_t entry = 120;
   EXPECT_EQ(with(entry, 512), "");
-  EXPECT_EQ(with(entry, 6000), "the index is damaged: a member lies outside the shard");
-  EXPECT_EQ(with(entry + 8, 6000), "the index is damaged: a member lies outside the shard");
-  EXPECT_EQ(with(entry + 12, 100), "the index is damaged: its names are out of order");
-  EXPECT_EQ(with(entry + 16, static_cast<std::uint32_t>(-4)), "the index is damaged: a label is none");
-  EXPECT_EQ(with(entry + 16, 2000000), "the index is damaged: a label is none");
-  EXPECT_EQ(with(40, 1000), "the index is damaged: it is truncated");
-  EXPECT_EQ(with(48, 1000), "the index is damaged: its sizes are inconsistent");
-  EXPECT_EQ(with(72, 1000), "the index is damaged: its sizes are inconsistent");
-  EXPECT_EQ(with(64, 0xffffffff), "the index is damaged: its counts are invalid");
+  EXPECT_MESSAGE(with(entry, 6000));
+  EXPECT_MESSAGE(with(entry + 8, 6000));
+  EXPECT_MESSAGE(with(entry + 12, 100));
+  EXPECT_MESSAGE(with(entry + 16, static_cast<std::uint32_t>(-4)));
+  EXPECT_MESSAGE(with(entry + 16, 2000000));
+  EXPECT_MESSAGE(with(40, 1000));
+  EXPECT_MESSAGE(with(48, 1000));
+  EXPECT_MESSAGE(with(72, 1000));
+  EXPECT_MESSAGE(with(64, 0xffffffff));
 }
 
 // ---- storage ----
@@ -236,7 +228,7 @@ TEST_F(KeepIndex, OfAShardWithoutAVersionIsMadeEachTime) {
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"x.tar"}));
   EXPECT_EQ(opened(TarWriter().file("b.jpg", "1").end().bytes()).name(0), "b.jpg");
   ASSERT_EQ(complaints_.size(), 2U);
-  EXPECT_EQ(complaints_[0], "'" + folder_ / "x.tar" + "' has no version (ETag, Last-Modified) that shows changes");
+  EXPECT_MESSAGE(complaints_[0]);
 }
 
 TEST_F(KeepIndex, IsMadeAnewWhenTheShardHasChanged) {

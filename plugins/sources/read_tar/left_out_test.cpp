@@ -1,6 +1,8 @@
 // Members that shards contain but that are not read, and paths that look like patterns.
 #include "read_tar_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -38,10 +40,7 @@ TEST_F(ReadTarTest, ImagesThatAreNoSamplesAreCounted) {
 TEST_F(ReadTarTest, WithoutASampleItSaysWhatThereIs) {
   folder_.write("a.tar", TarWriter().file("1.1.jpg", "x").end().bytes());
   const std::string said = error_of({}).message();
-  EXPECT_NE(said.find("and there are 1 image whose name has a dot before its ending, '1.1.jpg'; 1 shard without a sample, '"),
-            std::string::npos)
-      << said;
-  EXPECT_TRUE(said.ends_with("key_ends = \"last-dot\" reads names up to their last dot")) << said;
+  EXPECT_MESSAGE(said);
 }
 
 // A last dot would separate these images from their labels.
@@ -50,10 +49,9 @@ TEST_F(ReadTarTest, AnImageWhoseNameGoesOnAfterItsLabelsIsNoMatterOfDots) {
                 TarWriter().file("1.cls", "0").file("1.left.jpg", "x").file("2.cls", "1").file("2.left.jpg", "x").end().bytes());
   const auto source = opened({});
   ASSERT_EQ(run_.warnings().size(), 2U);
-  EXPECT_NE(run_.warnings()[0].find("2 images whose names are longer than their labels'"), std::string::npos)
-      << run_.warnings()[0];
+  EXPECT_MESSAGE(run_.warnings()[0]);
   EXPECT_EQ(run_.warnings()[0].find("last-dot"), std::string::npos) << run_.warnings()[0];
-  EXPECT_NE(run_.warnings()[1].find("2 of the 2 samples in '"), std::string::npos) << run_.warnings()[1];
+  EXPECT_MESSAGE(run_.warnings()[1]);
 }
 
 TEST_F(ReadTarTest, LabelsOfAnotherKindAreNamed) {
@@ -90,7 +88,7 @@ TEST_F(ReadTarTest, LabelsInMembersThatAreNotReadAreNamed) {
   EXPECT_EQ(run_.warnings().size(), 1U);
   folder_.write("a.tar", TarWriter().file("1.jpg", "x").file("1.txt", "0").end().bytes());
   opened({});
-  EXPECT_NE(run_.warnings().back().find("but there is '1.txt': "), std::string::npos);
+  EXPECT_MESSAGE(run_.warnings().back());
 }
 
 TEST_F(ReadTarTest, AShardOfNoBytesIsADownloadThatFailed) {
@@ -98,7 +96,7 @@ TEST_F(ReadTarTest, AShardOfNoBytesIsADownloadThatFailed) {
   folder_.write("b.tar", "");
   const Error error = error_of({});
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(std::string(error.what()).find("b.tar': it is empty"), std::string::npos) << error.what();
+  EXPECT_MESSAGE(error.what());
 }
 
 TEST_F(ReadTarTest, ShardsThatEndTooSoonOrTooLateAreNamed) {

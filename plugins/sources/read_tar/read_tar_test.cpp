@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -72,8 +73,7 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsNameTheNumbersInLabelImages) 
   ReadTar::Params params;
   params.target = "classes";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
-  EXPECT_EQ(error_of(params).message(),
-            "classes: expected names for the numbers in the label images: classes.txt is missing next to the shards");
+  EXPECT_MESSAGE(error_of(params).message());
   folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n\n");
   params.path = folder_.path().string();
   const ReadTar before(params, context_);  // target() is called before the source is opened
@@ -105,8 +105,7 @@ TEST_F(ReadTarTest, GivenClassesComeFirst) {
   EXPECT_EQ(read(*opened(params), 0), "a.jpg=1:1");
   params.classes = {"cat", "bird"};
   EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
-  EXPECT_NE(error_of(params).message().find("has samples with the label 'dog', and the 2 classes are cat, bird"),
-            std::string::npos);
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 // pipeline-data pack writes numbers, and their meaning into classes.txt. Weights may have the classes in another order.
@@ -120,13 +119,9 @@ TEST_F(ReadTarTest, NumbersAreLinesOfTheFileBesideTheShardsWhateverOrderIsGiven)
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:0");
   params.classes = {"Hund", "Katze"};
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:1");
-  EXPECT_EQ(run_.warnings().back(),
-            "'" + folder_ / "classes.txt" +
-                "' names none of the `classes`: numbers in the shards are positions in `classes`, so that "
-                "'dog' is class 'Hund'");
+  EXPECT_MESSAGE(run_.warnings().back());
   params.classes = {"dog", "owl"};
-  EXPECT_NE(error_of(params).message().find("has samples with the label 'cat', and the 2 classes are dog, owl"),
-            std::string::npos);
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadTarTest, PixelsHaveTheNumbersOfTheLinesToo) {
@@ -151,10 +146,9 @@ TEST_F(ReadTarTest, LabelsAreAllNamesOrAllPositions) {
     return std::pair(source->label(0), source->label(1));
   };
   EXPECT_EQ(labels("2", "3", {"1", "2", "3"}), std::pair(1, 2));
-  EXPECT_EQ(run_.warnings().back(), "class '1' has no sample in '" + folder_.path().string() + "'");
+  EXPECT_MESSAGE(run_.warnings().back());
   EXPECT_EQ(labels("0", "2", {"1", "2", "3"}), std::pair(0, 2));
-  EXPECT_NE(run_.warnings()[run_.warnings().size() - 2].find("labels are read as positions of classes, not as names"),
-            std::string::npos);
+  EXPECT_MESSAGE(run_.warnings()[run_.warnings().size() - 2]);
   EXPECT_EQ(labels("007", "010", {"007", "010"}), std::pair(0, 1)) << "names";
   EXPECT_EQ(labels("000", "001", {"cat", "dog"}), std::pair(0, 1));
   EXPECT_THROW(labels("0", "dog", {"cat", "dog"}), Error);
@@ -164,23 +158,22 @@ TEST_F(ReadTarTest, LabelsOutsideTheClassesAreAMistakeInTheData) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "2").end().bytes());
   ReadTar::Params params;
   params.classes = {"cat", "dog"};
-  EXPECT_NE(error_of(params).message().find("has samples with the label 2, and the 2 classes are cat, dog"), std::string::npos);
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadTarTest, NumbersAndNamesTogetherNeedClasses) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "2").file("b.jpg", "1").file("b.cls", "dog").end().bytes());
-  EXPECT_NE(error_of({}).message().find("some labels are numbers, up to 2, and some are names, such as 'dog'"),
-            std::string::npos);
+  EXPECT_MESSAGE(error_of({}).message());
 }
 
 // A set with unreadable labels is not a set without labels; nor is one whose labels were named.
 TEST_F(ReadTarTest, LabelsThatNobodyCanReadAreMissed) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "-1").file("b.jpg", "2").file("b.cls", "").end().bytes());
-  EXPECT_EQ(read(*opened({}), 0), "a.jpg!the sample has no label: its .cls is none");
+  EXPECT_MESSAGE(read(*opened({}), 0));
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.json", "{\"label\": 1}").end().bytes());
   ReadTar::Params params;
   params.label = "lable";
-  EXPECT_EQ(read(*opened(params), 0), "a.jpg!the sample has no label: 'lable' of its .json is none");
+  EXPECT_MESSAGE(read(*opened(params), 0));
 }
 
 TEST_F(ReadTarTest, SamplesThatLackSomethingAreBadOnes) {
@@ -198,10 +191,10 @@ TEST_F(ReadTarTest, SamplesThatLackSomethingAreBadOnes) {
   const auto source = opened({});
   ASSERT_EQ(source->size(), 5U);
   EXPECT_EQ(read(*source, 0), "a.jpg=1:0");
-  EXPECT_EQ(read(*source, 1), "b.cls!the sample has no image: no member that ends in .jpg, .jpeg or .png");
-  EXPECT_EQ(read(*source, 2), "c.jpg!the sample has no label: no .cls");
-  EXPECT_EQ(read(*source, 3), "d.jpg!the image is empty");
-  EXPECT_EQ(read(*source, 4), "e.jpg!the sample has no label: its .cls is none");
+  EXPECT_MESSAGE(read(*source, 1));
+  EXPECT_MESSAGE(read(*source, 2));
+  EXPECT_MESSAGE(read(*source, 3));
+  EXPECT_MESSAGE(read(*source, 4));
 }
 
 TEST_F(ReadTarTest, WithoutAnyLabelsNoneIsMissed) {
@@ -223,7 +216,7 @@ TEST_F(ReadTarTest, LabelsAreLeftAloneWhenNoneAreWanted) {
   params.classes = {"cat", "bird"};
   EXPECT_EQ(opened(params)->classes(), (std::vector<std::string>{"cat", "bird"}));
   params.label = "kind";
-  EXPECT_EQ(error_of(params).message(), "`label` and labels = \"none\" exclude each other: remove one of them");
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadTarTest, NumbersToBePredictedComeFromJson) {
@@ -253,7 +246,7 @@ TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
   Sample sample;
   source->read(sample);
   EXPECT_EQ(std::string(sample.encoded_target.data(), sample.encoded_target.data() + sample.encoded_target.size()), "mask");
-  EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or an empty one");
+  EXPECT_MESSAGE(read(*source, 1));
   params.target_name = "seg";
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
   params.target_scale = 3;
@@ -265,13 +258,12 @@ TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
   ReadTar::Params params;
   params.classes = {"road", "sky"};
   opened(params);
-  EXPECT_EQ(run_.warnings().back(), "`classes` is set, but no sample in the 1 shards from '" + folder_ / "s.tar" +
-                                        "' on has a label: .cls members name classes");
+  EXPECT_MESSAGE(run_.warnings().back());
   params.target_scale = 2;
-  EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: set target = \"classes\" or \"image\"");
+  EXPECT_MESSAGE(error_of(params).message());
   params.target_name = "seg";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
-  EXPECT_EQ(error_of(params).message(), "target_name: there are no targets: set target = \"classes\" or \"image\"");
+  EXPECT_MESSAGE(error_of(params).message());
 }
 
 TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
@@ -279,15 +271,13 @@ TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
   folder_.write("s-1.tar", TarWriter().file("b.jpg", std::string(600, 'x')).end().bytes().substr(0, 900));
   const Error error = error_of({});
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(std::string(error.what()),
-            "shard '" + folder_ / "s-1.tar" +
-                "': truncated: member 'b.jpg' has 600 bytes from byte 512 on, and the archive ends at byte 900");
+  EXPECT_MESSAGE(error.what());
 }
 
 TEST_F(ReadTarTest, WithoutImagesThereIsNothingToRead) {
   folder_.write("s.tar", TarWriter().file("a.txt", "1").end().bytes());
   EXPECT_EQ(error_of({}).kind(), ErrorKind::data);
-  EXPECT_NE(error_of({}).message().find("no image (.jpg, .jpeg, .png)"), std::string::npos);
+  EXPECT_MESSAGE(error_of({}).message());
 }
 
 TEST_F(ReadTarTest, PathAndPathsExcludeEachOther) {
@@ -295,7 +285,7 @@ TEST_F(ReadTarTest, PathAndPathsExcludeEachOther) {
   ReadTar::Params both;
   both.path = "a.tar";
   both.paths = {"b.tar"};
-  EXPECT_EQ(error_of(both).message(), "path: expected shards in one of `path` and `paths`, found both");
+  EXPECT_MESSAGE(error_of(both).message());
 }
 
 TEST_F(ReadTarTest, ASchemeThatNobodyKnowsIsFoundBeforeAnythingIsRead) {
@@ -339,21 +329,16 @@ TEST_F(ReadTarTest, AShardThatIsReplacedWhileItIsReadEndsTheRun) {
   };
   pack({"cat", "dog", "fox"});
   const auto source = opened({});
-  EXPECT_EQ(read(*source, 2), "fox.jpg=image of fox:2");
+  EXPECT_MESSAGE(read(*source, 2));
   folder_.write("s.tar",
                 TarWriter().file("ape.jpg", std::string(3000, 'x')).file("bee.jpg", std::string(3000, 'x')).end().bytes());
   for (const std::uint64_t index : {0U, 1U, 2U}) {
     Sample sample;
     sample.key.index = index;
-    try {
-      source->read(sample);
-      ADD_FAILURE() << index;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data);
-      EXPECT_NE(error.message().find("s.tar' has changed since it was listed: no member of 12 bytes begins at byte "),
-                std::string::npos)
-          << error.message();
-    }
+    const Error error = testkit::error_of(ErrorKind::data, [&] { source->read(sample); });
+    EXPECT_NE(error.message().find("s.tar' has changed since it was listed: no member of 12 bytes begins at byte "),
+              std::string::npos)
+        << error.message();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "millrace/error.h"
 #include "tar_files_fixture.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -31,11 +32,10 @@ TEST(Braces, StandForAlternativesAndCombine) {
 }
 
 TEST(Braces, ThatMakeNoSenseAreNamed) {
-  EXPECT_EQ(braces_error("a{0..x}"),
-            "path: '{0..x}' in 'a{0..x}' is not a range: expected two whole numbers, such as {000..127}");
+  EXPECT_MESSAGE(braces_error("a{0..x}"));
   EXPECT_NE(braces_error("{5..3}"), "");
   EXPECT_NE(braces_error("{0..99999999}"), "");
-  EXPECT_EQ(braces_error("a{0..3"), "path: the braces in 'a{0..3' are not balanced");
+  EXPECT_MESSAGE(braces_error("a{0..3"));
   EXPECT_NE(braces_error("a}b"), "");
   EXPECT_NE(braces_error("{a{b}}"), "");
   EXPECT_NE(braces_error("{0..9999}{0..9999}").find("stands for more than"), std::string::npos);
@@ -88,7 +88,7 @@ TEST_F(FindShards, ThatAreNotThereAreAMistakeInTheData) {
   folder_.write("a.txt", "");
   EXPECT_EQ(error(folder_ / "*.tar").kind(), ErrorKind::data);
   EXPECT_NE(error(folder_ / "*.tar").message().find("no shard matches '"), std::string::npos);
-  EXPECT_NE(error(folder_.path().string()).message().find("holds no file that ends in .tar"), std::string::npos);
+  EXPECT_MESSAGE(error(folder_.path().string()).message());
 }
 
 TEST_F(FindShards, ThatAreCompressedAreRefused) {
@@ -111,9 +111,9 @@ TEST(MissingNumbers, AreThoseBetweenTheFirstAndTheLastOfAListing) {
     for (const std::string& name : names) shards.push_back({nullptr, name, 0, {}, listed});
     return missing_numbers(shards);
   };
-  EXPECT_EQ(missing({"a-00.tar", "a-01.tar", "a-03.tar"}), "1 between 'a-01.tar' and 'a-03.tar'");
-  EXPECT_EQ(missing({"1/a-7.tar", "1/a-9.tar", "1/a-6.tar", "2/b-0.tar"}), "1 between '1/a-7.tar' and '1/a-9.tar'");
-  EXPECT_EQ(missing({"a-0.tar", "a-3.tar", "a-4.tar"}), "2 between 'a-0.tar' and 'a-3.tar'");
+  EXPECT_MESSAGE(missing({"a-00.tar", "a-01.tar", "a-03.tar"}));
+  EXPECT_MESSAGE(missing({"1/a-7.tar", "1/a-9.tar", "1/a-6.tar", "2/b-0.tar"}));
+  EXPECT_MESSAGE(missing({"a-0.tar", "a-3.tar", "a-4.tar"}));
   EXPECT_EQ(missing({"a-08.tar", "a-09.tar", "a-10.tar"}), "");
   EXPECT_EQ(missing({"a-0.tar", "b-2.tar", "c.tar"}), "");
   EXPECT_EQ(missing({"2026-01-31.tar", "2026-02-28.tar", "20260301.tar"}), "") << "dates";

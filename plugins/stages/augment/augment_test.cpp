@@ -10,7 +10,9 @@
 
 #include "millrace/batch.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -37,13 +39,7 @@ class AugmentTest : public testing::Test {
     return sample;
   }
   std::string mistake() {
-    try {
-      Augment stage(params_, context_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.message();
-    }
-    return "nothing was thrown";
+    return testkit::error_of(ErrorKind::usage, [&] { Augment stage(params_, context_); }).message();
   }
 
   StepContext context_;
@@ -302,19 +298,19 @@ TEST_F(AugmentTest, NoiseOfAnotherScaleIsWarnedOf) {
 
 TEST_F(AugmentTest, NamesItsMistakes) {
   params_.translate.x = {-1.5, 2};
-  EXPECT_EQ(mistake(), "translate.x: expected whole pixels, found [-1.5, 2]; translate.subpixel = true allows fractions");
+  EXPECT_MESSAGE(mistake());
   params_.translate = {};
   params_.translate.y = {4, -4};
-  EXPECT_EQ(mistake(), "translate.y: expected [from, to] within -12000 and 12000, found [4, -4]");
+  EXPECT_MESSAGE(mistake());
   params_.translate = {};
   params_.fill = {256};
   EXPECT_EQ(mistake(), "fill: expected 0 ... 255, found 256");
   params_.fill = {};
-  EXPECT_EQ(mistake(), "fill: expected one value, or one for each channel, found 0");
+  EXPECT_MESSAGE(mistake());
   params_.fill = {0};
   params_.alternating_flip = true;
   params_.flip_x = 0.5;
-  EXPECT_EQ(mistake(), "alternating_flip and flip_x both mirror left and right: choose one");
+  EXPECT_MESSAGE(mistake());
 }
 
 }  // namespace

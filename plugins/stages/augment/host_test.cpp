@@ -7,6 +7,8 @@
 
 #include "host_fixture.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -306,13 +308,7 @@ TEST_F(HostTest, TakesGreyImages) {
 
 TEST_F(HostTest, RefusesPartsOfABit) {
   params_.posterise.emplace().bits = {2.5, 4};
-  try {
-    const Augment stage(params_, context_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "posterise.bits: expected whole numbers, found [2.5, 4]");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { const Augment stage(params_, context_); }).message());
 }
 
 // A written table is active: only `chance` in it can disable it.
@@ -331,13 +327,7 @@ TEST_F(HostTest, ATableAppliesToEveryImageUnlessItSaysOtherwise) {
 
 TEST_F(HostTest, RefusesAMagnitudeBeyondItsBins) {
   params_.rand_augment = {2, 31, 31};
-  try {
-    const Augment stage(params_, context_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "rand_augment.magnitude: expected 0 ... 30, one of 31 bins, found 31");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { const Augment stage(params_, context_); }).message());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "host_fixture.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 #include "testkit/positions.h"
 
 namespace millrace {
@@ -93,13 +94,12 @@ TEST_F(HostTest, RefusesTargetsThatARecordCannotPlace) {
   const auto refusal = [this] { return testkit::error_of([this] { Augment(params_, context_); }).message(); };
   context_.target = testkit::scaled_target(4);
   params_.translate = {{-3'001, 0}, {0, 0}};
-  EXPECT_EQ(refusal(), "translate.x: expected [from, to] within -3000 and 3000, found [-3001, 0]");
+  EXPECT_MESSAGE(refusal());
   params_.translate = {};
   context_.image = {3'001, 20, 3};
-  EXPECT_EQ(refusal(),
-            "the image is 3001 x 20: augment takes up to 3000 x 3000 with targets of 4 times the size, so resize it first");
+  EXPECT_MESSAGE(refusal());
   params_.random_resized_crop.emplace().size = Size{20, 3'001};
-  EXPECT_EQ(refusal(), "random_resized_crop.size: expected [height, width] from 1 to 3000, found [20, 3001]");
+  EXPECT_MESSAGE(refusal());
 }
 
 TEST_F(HostTest, OfALargerTargetTheSamePartIsCutOut) {

@@ -5,6 +5,8 @@
 
 #include "host_fixture.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -95,12 +97,7 @@ TEST_F(RandomCropTest, OtherChangesComeAfterIt) {
 
 TEST_F(RandomCropTest, NamesAnImpossibleSize) {
   params_.random_resized_crop->size = Size{0, 5};
-  try {
-    const Augment stage(params_, context_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "random_resized_crop.size: expected [height, width] from 1 to 12000, found [0, 5]");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { const Augment stage(params_, context_); }).message());
 }
 
 }  // namespace

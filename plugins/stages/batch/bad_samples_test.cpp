@@ -1,6 +1,10 @@
 // Handling of bad samples, and of a run with too many.
 #include "batch_fixture.h"
 
+#include "testkit/messages.h"
+
+#include "testkit/files.h"
+
 namespace millrace {
 namespace {
 
@@ -63,7 +67,7 @@ TEST_F(BatchTest, FailingNamesSampleAndCause) {
   spoil(*batch, 1);
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_STREQ(error.what(), "sample 'image 1': stage 'decode_image': truncated");
+  EXPECT_MESSAGE(error.what());
 }
 
 TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
@@ -92,12 +96,9 @@ TEST_F(BatchTest, OneBadSampleIsMoreThanNone) {
   BatchSamples stage(params_, context_);
   const auto batch = filled();
   spoil(*batch, 4);
-  EXPECT_EQ(error_of(stage, batch).message(),
-            "1 bad sample in epoch 1 is more than `bad_sample_budget` allows (0); the last is 'image 4': truncated. "
-            "quarantine.jsonl names them all");
+  EXPECT_MESSAGE(error_of(stage, batch).message());
   run_.set_folder({});
-  EXPECT_EQ(error_of(stage, batch).message(),
-            "1 bad sample in epoch 1 is more than `bad_sample_budget` allows (0); the last is 'image 4': truncated");
+  EXPECT_MESSAGE(error_of(stage, batch).message());
 }
 
 class Rehearsed : public testkit::RecordedRun {
@@ -126,8 +127,7 @@ TEST_F(BatchTest, ARehearsalHasABudgetOfItsOwn) {
 
   run.on = true;
   feed(stage, testkit::whole(spoilt({0, 1})));
-  EXPECT_EQ(error_of(stage, spoilt({5})).message(),
-            "3 bad samples in epoch 1 are more than `bad_sample_budget` allows (2); the last is 'image 5': truncated");
+  EXPECT_MESSAGE(error_of(stage, spoilt({5})).message());
 }
 
 // Every pass of a validation has epoch 0.
@@ -200,25 +200,15 @@ TEST_F(BatchTest, TheBudgetIsOneForAllRanks) {
 
   BatchSamples other(params_, context_);
   feed(other, testkit::whole(spoilt({4})));
-  try {
-    second.count_found(other.take_found());
-    ADD_FAILURE() << "4 of 3";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), "4 bad samples of all ranks in an epoch are more than `bad_sample_budget` allows (3)");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::data, [&] { second.count_found(other.take_found()); }).message());
   EXPECT_EQ(error_of(first, spoilt({5})).kind(), ErrorKind::data) << "those of all count against its own too";
 }
 
 TEST_F(BatchTest, RefusesABrokenStateByName) {
   BatchSamples stage(params_, context_);
   for (const char* text : {"x", "0", "0 1", "0 1 7", "0 1 7 0 x"}) {
-    try {
-      stage.restore(text);
-      ADD_FAILURE() << text;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.message(), fmt::format("bad samples of epochs cannot be '{}'", text));
-    }
+    const Error error = testkit::error_of([&] { stage.restore(text); });
+    EXPECT_EQ(error.message(), fmt::format("bad samples of epochs cannot be '{}'", text));
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "batch.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
 
 namespace millrace {
@@ -56,13 +57,7 @@ class BatchTest : public testing::Test {
     return Error(ErrorKind::run, "nothing was thrown");
   }
   std::string mistake() {
-    try {
-      BatchSamples stage(params_, context_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.message();
-    }
-    return "nothing was thrown";
+    return testkit::error_of(ErrorKind::usage, [&] { BatchSamples stage(params_, context_); }).message();
   }
 
   testkit::RecordedRun run_;

@@ -4,6 +4,8 @@
 
 #include "millrace/util/batch_input.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -16,10 +18,7 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
   batch->samples[5].change_pixels();  // by which a stage could have changed them
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_EQ(error.message(),
-            "a stage between the cache and [train.batch] changes pixels, but the cache has `device = true`, so devices keep each "
-            "image as cached (and execute only flips and shifts by whole pixels): move that stage before the cache if it is not "
-            "random, else set `device = false`");
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
@@ -95,8 +94,8 @@ TEST_F(BatchTest, ASampleWithOtherNumbersThanItsSourceAnnouncedIsBad) {
     EXPECT_EQ(batch->weight, rows ? 7 : 6);
   }
   ASSERT_EQ(run_.bad_samples().size(), 3U);
-  EXPECT_EQ(run_.bad_samples()[1].cause, "the sample has 1 number, and its source announces 2");
-  EXPECT_EQ(run_.bad_samples()[2].cause, "the sample has 3 numbers, and its source announces rows of 2");
+  EXPECT_MESSAGE(run_.bad_samples()[1].cause);
+  EXPECT_MESSAGE(run_.bad_samples()[2].cause);
 }
 
 TEST_F(BatchTest, PutsNoiseIntoRecords) {
@@ -198,7 +197,7 @@ TEST_F(BatchTest, AnImageOfAnotherSizeIsABadSample) {
   feed(stage, testkit::whole(batch));
   ASSERT_EQ(run_.bad_samples().size(), 1U);
   EXPECT_EQ(run_.bad_samples()[0].stage, "batch");
-  EXPECT_EQ(run_.bad_samples()[0].cause, "the image is 3 x 2 x 1, the batch holds 2 x 2 x 1");
+  EXPECT_MESSAGE(run_.bad_samples()[0].cause);
 }
 
 TEST_F(BatchTest, TakesTargetsOfTheirScaleAlone) {
@@ -221,15 +220,14 @@ TEST_F(BatchTest, TakesTargetsOfTheirScaleAlone) {
   feed(stage, testkit::whole(batch));
   EXPECT_EQ(targets[15], 7);
   ASSERT_EQ(run_.bad_samples().size(), 1U);
-  EXPECT_EQ(run_.bad_samples()[0].cause, "the target is 4 x 2 x 1, expected 4 x 4 x 1");
+  EXPECT_MESSAGE(run_.bad_samples()[0].cause);
 }
 
 TEST_F(BatchTest, RefusesTargetsThatARecordCannotPlace) {
   context_.target.kind = TargetSpec::Kind::image;
   context_.target.scale = 4;
   context_.image = {8192, 2, 1};
-  EXPECT_EQ(mistake(),
-            "images of 8192 x 2 have targets of 32768 x 8 (target_scale = 4): at most 32767 x 32767, so make the images smaller");
+  EXPECT_MESSAGE(mistake());
   context_.image = {8191, 2, 1};
   EXPECT_EQ(mistake(), "nothing was thrown");
 }
@@ -250,31 +248,14 @@ TEST_F(BatchTest, RefusesImagesOfVaryingSizeAndProposesTheLinesToWrite) {
   context_.graph = "train";
   context_.image = {0, 0, 3};
   context_.window = {24, 32, 3};
-  EXPECT_EQ(mistake(), R"(images of varying size (? x ? x 3) cannot share a batch: write into the file
-
-    [train.decode_image]
-    size = [24, 32]
-    fit  = "exact"                                   # the whole image, resized; proportions change
-
-or, instead of `fit`,
-
-    short_side = 37                                  # resized with its proportions,
-    crop       = "centre"                            # and the size cut out of the middle
-
-or, for training,
-
-    random_resized_crop = { area = [0.5, 1.0] }      # a part of random size and place, resized
-
-If all files have one size, `size` alone suffices. A resize or crop stage before the batch does as well.)");
+  EXPECT_MESSAGE(mistake());
 }
 
 TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {
   context_.window = {2, 3, 1};
-  EXPECT_EQ(mistake(), "images of 2 x 2 arrive, smaller than the network's input of 2 x 3: add a resize stage before");
+  EXPECT_MESSAGE(mistake());
   context_.window = {2, 2, 3};
-  EXPECT_EQ(mistake(),
-            "images of 1 channel arrive, and the input of the network (network.use) takes 3: set `channels` in decode_image, or "
-            "name another network");
+  EXPECT_MESSAGE(mistake());
 }
 
 TEST_F(BatchTest, LeavesTheSizeToTheRun) {

@@ -11,6 +11,7 @@
 
 #include "cache.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/graph_fixture.h"
 
 namespace millrace {
@@ -18,12 +19,7 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 inline std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.message();
-  }
-  return "nothing was thrown";
+  return testkit::error_of([&] { work(); }).message();
 }
 
 class CacheFileTest : public testing::Test {

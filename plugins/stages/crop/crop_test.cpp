@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "testkit/positions.h"
 
 namespace millrace {
@@ -157,25 +159,13 @@ TEST_F(CropTest, AnImageThatIsTooSmallIsABadSample) {
   params_.size = {4, 4};
   Crop stage(params_, context_);
   show({3, 10, 2});
-  try {
-    cut(stage);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::content);
-    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to crop 4 x 4: add a resize stage before");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::content, [&] { cut(stage); }).message());
 }
 
 TEST_F(CropTest, FindsImpossibleSizesBeforeTheRun) {
   params_.size = {40, 4};
   context_.image = {32, 32, 2};
-  try {
-    Crop stage(params_, context_);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_EQ(error.message(), "size: 40 x 4 cannot be cropped from images of 32 x 32: resize them first");
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { Crop stage(params_, context_); }).message());
   params_.size = {0, 4};
   EXPECT_THROW(Crop(params_, context_), Error);
 }

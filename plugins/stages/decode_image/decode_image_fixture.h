@@ -12,6 +12,7 @@
 #include "jpeg_images_fixture.h"
 #include "millrace/error.h"
 #include "png_images_fixture.h"
+#include "testkit/files.h"
 
 namespace millrace {
 
@@ -36,13 +37,7 @@ class DecodeImageTest : public testing::Test {
   }
   // The message of the content error for these bytes.
   std::string error_of(const Bytes& bytes, const DecodeImage::Params& params = {}) {
-    try {
-      decode(bytes, params);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
-      return error.message();
-    }
-    return "nothing was thrown";
+    return testkit::error_of(ErrorKind::content, [&] { decode(bytes, params); }).message();
   }
 
   StepContext context_;

@@ -9,6 +9,8 @@
 #include "testkit/files.h"
 #include "testkit/harness.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -97,8 +99,7 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
   params.size = Size{16, 20};
   EXPECT_EQ(DecodeImage(params, context_).image_shape(), (ImageShape{16, 20, 3}));
   EXPECT_EQ(decode(encode({.height = 16, .width = 20}), params).size(), 16U * 20 * 3);
-  EXPECT_EQ(error_of(encode({.height = 20, .width = 16}), params),
-            "the image is 20 x 16, but `size` alone requires 16 x 20: resize the file, or train with `fit = \"exact\"` as well");
+  EXPECT_MESSAGE(error_of(encode({.height = 20, .width = 16}), params));
 }
 
 TEST_F(DecodeImageTest, ASizeThatTheSourceContradictsIsRefused) {
@@ -108,16 +109,8 @@ TEST_F(DecodeImageTest, ASizeThatTheSourceContradictsIsRefused) {
   context.image = {16, 20, 3};
   EXPECT_NO_THROW(DecodeImage(params, context));
   context.image = {28, 28, 3};
-  try {
-    DecodeImage(params, context);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_TRUE(std::string(error.what())
-                    .starts_with("each image would be a bad sample if it is as image_shape() of the source announces: the image "
-                                 "is 28 x 28, but `size` alone requires 16 x 20"))
-        << error.what();
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { DecodeImage(params, context); });
+  EXPECT_MESSAGE(error.what());
   params.fit = "exact";
   EXPECT_NO_THROW(DecodeImage(params, context));
 }
@@ -148,17 +141,17 @@ TEST_F(DecodeImageTest, EveryTruncationIsFoundOrAllowed) {
     EXPECT_GT(decoded, 50);
   }
   const Bytes whole = encode({});
-  EXPECT_NE(error_of(Bytes(whole.begin(), whole.end() - 40)).find("the JPEG is truncated"), std::string::npos);
+  EXPECT_MESSAGE(error_of(Bytes(whole.begin(), whole.end() - 40)));
 }
 
 TEST_F(DecodeImageTest, SaysWhatTheFileIsInstead) {
   const auto bytes_of = [](std::string_view text) { return Bytes(text.begin(), text.end()); };
-  EXPECT_EQ(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")), "the PNG is truncated: 12 bytes");
-  EXPECT_EQ(error_of(bytes_of("<!DOCTYPE html><html>")), "this is a web page, not a JPEG or PNG image");
-  EXPECT_EQ(error_of(bytes_of("RIFF....WEBPVP8 ")), "this is a WebP image, not a JPEG or PNG image");
-  EXPECT_EQ(error_of({}), "no bytes to decode");
-  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG or PNG image: its first bytes are 61 62 63 64 (hex)");
-  EXPECT_EQ(error_of({0xff}), "not a JPEG or PNG image: its first bytes are ff (hex)");
+  EXPECT_MESSAGE(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")));
+  EXPECT_MESSAGE(error_of(bytes_of("<!DOCTYPE html><html>")));
+  EXPECT_MESSAGE(error_of(bytes_of("RIFF....WEBPVP8 ")));
+  EXPECT_MESSAGE(error_of({}));
+  EXPECT_MESSAGE(error_of(bytes_of("abcdef")));
+  EXPECT_MESSAGE(error_of({0xff}));
 }
 
 TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {
@@ -170,7 +163,7 @@ TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {
       break;
     }
   }
-  EXPECT_EQ(error_of(bytes), "65000 x 65000 pixels are more than `max_pixels` (67108864)");
+  EXPECT_MESSAGE(error_of(bytes));
   EXPECT_EQ(sample_.image().data, nullptr);
 }
 
@@ -192,9 +185,8 @@ TEST_F(DecodeImageTest, TooManyScansAreRefused) {
   DecodeImage::Params lenient;  // libjpeg warns of repeated refinement
   lenient.allow_warnings = true;
   EXPECT_EQ(error_of(with_scans(image, 20), lenient), "nothing was thrown");
-  EXPECT_NE(error_of(with_scans(image, 200), lenient).find("more than 100 scans (max_scans)"), std::string::npos);
-  EXPECT_NE(error_of(encode({.many_scans = true})).find("more than 100 scans (max_scans)"), std::string::npos)
-      << "without a warning";
+  EXPECT_MESSAGE(error_of(with_scans(image, 200), lenient));
+  EXPECT_MESSAGE(error_of(encode({.many_scans = true})));
   lenient.max_scans = 1000;
   EXPECT_EQ(error_of(with_scans(image, 200), lenient), "nothing was thrown");
 }
@@ -207,7 +199,7 @@ TEST_F(DecodeImageTest, OtherPrecisionsAreNamed) {
       break;
     }
   }
-  EXPECT_EQ(error_of(bytes), "a JPEG of 12 bits: 8 are supported");
+  EXPECT_MESSAGE(error_of(bytes));
 }
 
 TEST_F(DecodeImageTest, ThePartDependsOnTheDrawsAlone) {
@@ -260,9 +252,7 @@ TEST_F(DecodeImageTest, ProportionsOfAFileDoNotDecideHowMuchMemoryItTakes) {
   params.short_side = 64;
   params.max_pixels = 64 * 400;
   EXPECT_EQ(decode(encode({.height = 4, .width = 25}), params).size(), std::size_t{64 * 400 * 3});
-  const Error error = testkit::error_of([&] { decode(encode({.height = 4, .width = 26}), params); });
-  EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_EQ(error.message(), "an image of 4 x 26 would be resized to 64 x 416 pixels, more than `max_pixels` (25600)");
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::content, [&] { decode(encode({.height = 4, .width = 26}), params); }).message());
 }
 
 TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {
@@ -299,7 +289,7 @@ TEST_F(DecodeImageTest, SaysThatImagesOf16BitsHoldValuesOfFewer) {
   EXPECT_TRUE(warnings({image_of(8, 20)}).empty()) << "the night is dark";
   const std::vector<std::string> flat = warnings({image_of(16, 33'500, 32'768)});  // a tomograph's 0 is 32768
   ASSERT_EQ(flat.size(), 1U);
-  EXPECT_NE(flat[0].find("the first 16 images of 16 bits are nearly uniform grey"), std::string::npos) << flat[0];
+  EXPECT_MESSAGE(flat[0]);
   EXPECT_TRUE(warnings({image_of(16, 33'500, 32'768), image_of(16, 40'000, 32'768)}).empty()) << "some have contrast";
 }
 

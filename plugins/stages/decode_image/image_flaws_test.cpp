@@ -10,6 +10,7 @@
 #include "jpeg_images_fixture.h"
 #include "millrace/error.h"
 #include "png_images_fixture.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -62,13 +63,12 @@ Views views_of(ImageFile& file, const Pixels& bytes, const DecodeLimits& limits 
 std::string error_of(ImageFile& file, const Pixels& bytes, bool reduced) {
   const ImageShape shape = file.open(bytes, 3, {}, true);
   const Region all{0, 0, shape.height, shape.width};
-  try {
-    render(file, reduced ? Excerpt{all, box_of(all), shape.height / 4, shape.width / 4, true} : cut(all), 3);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
-    return error.message();
-  }
-  return "nothing was thrown";
+  return testkit::error_of(
+             ErrorKind::content,
+             [&] {
+               render(file, reduced ? Excerpt{all, box_of(all), shape.height / 4, shape.width / 4, true} : cut(all), 3);
+             })
+      .message();
 }
 
 void expect_harmless(const std::vector<Flaw>& flaws, const Views& expected) {

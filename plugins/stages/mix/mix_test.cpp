@@ -8,6 +8,7 @@
 #include "millrace/util/load_plugins.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -161,26 +162,15 @@ TEST_F(MixTest, ReportsEveryMistakeAtItsPlace) {
   add(second, "stage", Value("read_foldr"), 8);
   add(second, "weight", Value(-1), 9);
   third.set_position(Position{file, 10, 1});
-  EXPECT_EQ(
-      refusal({first, second, third}),
-      "p.toml:2:1: [train.read.sources[0]]: 'shuffle' applies to a whole mixture: put it into [train.read]\n"
-      "p.toml:3:1: [train.read.sources[0]]: 'limit' applies to a whole mixture: put it into [train.read], where it chooses among "
-      "the samples of all sources; to choose among those of one, read a list of them (read_list)\n"
-      "p.toml:4:1: [train.read.sources[0]] has no key 'pth'; nearest is 'path'\n"
-      "p.toml:7:1: [train.read.sources[1]]: 'balance' applies to a whole mixture: put it into [train.read]; how often the "
-      "samples "
-      "of one source come is its `weight`\n"
-      "p.toml:8:1: 'read_foldr' is not a source; nearest is 'read_folder'\n"
-      "p.toml:9:1: 'weight' of sources[1] must be a number above 0, found -1\n"
-      "p.toml:10:1: [train.read.sources[2]] must be a table with a `stage`, such as { stage = \"read_folder\", path = \"...\" }");
+  EXPECT_MESSAGE(refusal({first, second, third}));
 }
 
 TEST_F(MixTest, NeedsSources) {
-  EXPECT_EQ(refusal({}), "'sources' must be a list of tables, found an empty one");
+  EXPECT_MESSAGE(refusal({}));
   Mix::Params params;
   params.sources = Value(3);
   const Error error = testkit::error_of([&] { Mix(params, context_); });
-  EXPECT_EQ(error.message(), "'sources' must be a list of tables, found 3");
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(MixTest, NamesTheSourceThatFails) {
@@ -193,9 +183,9 @@ TEST_F(MixTest, NamesTheSourceThatFails) {
 
 TEST_F(MixTest, RefusesSourcesThatDoNotFitTogether) {
   const Value numbers = with(list("numbers.csv"), "numbers", Value(Array{Value("x")}));
-  EXPECT_EQ(refusal({folder("photos"), numbers}), "sources[1] has 1 numbers a sample, sources[0] has 0: they cannot be mixed");
+  EXPECT_MESSAGE(refusal({folder("photos"), numbers}));
   const Value pairs = table({{"stage", Value("read_pairs")}, {"images", Value(folder_ / "photos")}});
-  EXPECT_EQ(refusal({folder("photos"), pairs}), "sources[1] and sources[0] have different targets: they cannot be mixed");
+  EXPECT_MESSAGE(refusal({folder("photos"), pairs}));
   EXPECT_EQ(opened({pairs, pairs})->target()->kind, TargetSpec::Kind::image);
 }
 
@@ -209,12 +199,9 @@ TEST_F(MixTest, RefusesLabelImagesWithOtherClasses) {
                   {"classes", Value(Array{table({{"name", Value(name)}, {"ids", Value(Array{Value(id)})}})})}});
   };
   EXPECT_EQ(opened({pairs("sky", 0), pairs("sky", 0)})->classes(), Texts{"sky"});
-  EXPECT_EQ(refusal({pairs("sky", 0), pairs("sky", 1)}),
-            "sources[1] and sources[0] have different targets: they cannot be mixed");
-  EXPECT_EQ(refusal({pairs("sky", 0), with(pairs("sky", 0), "target_scale", Value(2))}),
-            "sources[1] and sources[0] have different targets: they cannot be mixed");
-  EXPECT_EQ(refusal({pairs("sky", 0), pairs("sea", 0)}),
-            "the classes of label images must be the same, in the same order, in all sources");
+  EXPECT_MESSAGE(refusal({pairs("sky", 0), pairs("sky", 1)}));
+  EXPECT_MESSAGE(refusal({pairs("sky", 0), with(pairs("sky", 0), "target_scale", Value(2))}));
+  EXPECT_MESSAGE(refusal({pairs("sky", 0), pairs("sea", 0)}));
 }
 
 TEST_F(MixTest, HandsOnTheColoursOfTheFirstSourceThatNamesThem) {

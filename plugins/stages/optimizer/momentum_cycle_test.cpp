@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "optimizer.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
 #include "testkit/optimizers.h"
 #include "testkit/plain.h"
@@ -141,14 +142,9 @@ TEST(MomentumCycle, DrivesTheFirstBetaOfAdam) {
 
 TEST(MomentumCycle, WithoutAMomentumIsAMistake) {
   for (const char* optimizer : {"sgd", "rmsprop", "adafactor"}) {
-    try {
-      const Cycled cycled(cycling(optimizer));
-      ADD_FAILURE() << optimizer;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_EQ(error.what(), std::string("cycle_momentum of learning_rate needs an optimizer with a momentum above 0, and '") +
-                                  optimizer + "' has none here");
-    }
+    const Error error = testkit::error_of(ErrorKind::usage, [&] { const Cycled cycled(cycling(optimizer)); });
+    EXPECT_EQ(error.what(), std::string("cycle_momentum of learning_rate needs an optimizer with a momentum above 0, and '") +
+                                optimizer + "' has none here");
   }
   Value vectors = table({{"vectors", Value(true)}, {"type", Value(std::string("sgd"))}, {"momentum", Value(0.9)}});
   EXPECT_NO_THROW(Cycled(cycling("adafactor", {{"groups", Value(Array{vectors})}}))) << "one of the optimizers has one";

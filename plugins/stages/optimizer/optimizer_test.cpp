@@ -6,7 +6,9 @@
 #include <cmath>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "testkit/optimizers.h"
 #include "testkit/plain.h"
 
@@ -152,14 +154,7 @@ TEST_F(OptimizerTest, AGroupMayHaveAnOptimizerOfItsOwn) {
 TEST_F(OptimizerTest, ParametersThatTheirOptimizerCannotUpdateAreNamed) {
   const Value vectors = table({{"vectors", Value(true)}, {"type", Value(std::string("sgd"))}});
   EXPECT_NO_THROW(compile(table({{"type", Value(std::string("muon"))}, {"groups", Value(Array{vectors})}})));
-  try {
-    compile(table({{"type", Value(std::string("muon"))}}));
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "optimizer 'muon' updates matrices, but 'fc1.bias', 'fc2.bias' are vectors; give another optimizer to all "
-                 "parameters that are not matrices: groups = [{ vectors = true, type = \"adamw\" }]");
-  }
+  EXPECT_MESSAGE(testkit::error_of([&] { compile(table({{"type", Value(std::string("muon"))}})); }).what());
 }
 
 TEST_F(OptimizerTest, AGroupStaysAsItIsFromItsEpochOn) {

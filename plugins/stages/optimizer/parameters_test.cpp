@@ -8,6 +8,7 @@
 
 #include "optimizer.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "testkit/plain.h"
 
 namespace millrace {
@@ -98,28 +99,20 @@ TEST(OptimizerParameters, AScheduleThatChangesNothingInTheRunIsWarnedOf) {
   EXPECT_EQ(schedule("cosine", "final_factor", Value(0.9)), "");
   EXPECT_EQ(schedule("polynomial", "power", Value(0.0)), nothing("polynomial"));
   EXPECT_EQ(schedule("triangular", "peak", Value(0.3)), "");
-  EXPECT_EQ(
-      schedule("piecewise", "drop_steps", Value(std::int64_t{1})),
-      "the learning rate is below a thousandth of its first value from step 4 of 40 on: are steps of learning_rate meant to "
-      "be epochs?");
+  EXPECT_MESSAGE(schedule("piecewise", "drop_steps", Value(std::int64_t{1})));
 }
 
 TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
   const auto every = [](std::int64_t steps) { return table({{"every", Value(steps)}}); };
-  EXPECT_EQ(warning("lookahead", every(41)), "lookahead has no effect: it blends every 41 steps, and the run has 40");
-  EXPECT_EQ(warning("lookahead", every(1)), "lookahead with every = 1 only makes each update smaller: blend less often");
-  EXPECT_EQ(warning("lookahead", table({{"every", Value(std::int64_t{5})}, {"decay", Value(0.0)}})),
-            "lookahead has no effect: with decay = 0 the slow weights are the fast ones");
+  EXPECT_MESSAGE(warning("lookahead", every(41)));
+  EXPECT_MESSAGE(warning("lookahead", every(1)));
+  EXPECT_MESSAGE(warning("lookahead", table({{"every", Value(std::int64_t{5})}, {"decay", Value(0.0)}})));
   EXPECT_EQ(warning("lookahead", every(40)), "");
   EXPECT_EQ(warning("lookahead", every(0)), "") << "that turns it off";
 
   const auto ema = [](std::int64_t steps) { return table({{"decay", Value(0.9)}, {"every", Value(steps)}}); };
-  EXPECT_EQ(warning("ema", ema(21)),
-            "ema has no effect: it begins with the weights after step 21 and blends 21 steps later, and the run has 40");
-  EXPECT_EQ(
-      warning("ema", ema(20)),
-      "ema with decay = 0.9: after the 40 steps of the run 90 % of the average still come from the weights after step 20; take a "
-      "smaller decay");
+  EXPECT_MESSAGE(warning("ema", ema(21)));
+  EXPECT_MESSAGE(warning("ema", ema(20)));
   EXPECT_EQ(warning("ema", ema(2)), "") << "14 %";
 
   const auto average = [](double start, std::int64_t steps) {
@@ -145,14 +138,13 @@ TEST(OptimizerParameters, AGroupThatChangesNothingIsWarnedOf) {
   };
   const Member fc2("match", {}, Value(std::string("fc2.*"))), vectors("vectors", {}, Value(true));
   const Member twice("rate_factor", {}, Value(2.0));
-  EXPECT_EQ(groups({fc2}), "group 1 has no effect: it changes nothing, and no group follows it");
+  EXPECT_MESSAGE(groups({fc2}));
   EXPECT_EQ(groups({fc2}, {vectors, twice}), "") << "it keeps its vectors from the second one";
-  EXPECT_EQ(groups({fc2, {"decay_factor", {}, Value(0.0)}}), "group 1: decay_factor = 0 has no effect: weight_decay is 0");
-  EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(4.0)}}),
-            "group 1: until_epoch = 4 has no effect: the run ends after 4 epochs");
+  EXPECT_MESSAGE(groups({fc2, {"decay_factor", {}, Value(0.0)}}));
+  EXPECT_MESSAGE(groups({fc2, {"until_epoch", {}, Value(4.0)}}));
   EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(3.0)}}), "");
   const Member all("match", {}, Value(std::string("*"))), none("rate_factor", {}, Value(0.0));
-  EXPECT_EQ(groups({all, none}), "groups give all parameters rate_factor = 0, so that nothing is trained");
+  EXPECT_MESSAGE(groups({all, none}));
 }
 
 }  // namespace

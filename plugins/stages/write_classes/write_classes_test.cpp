@@ -14,6 +14,7 @@
 
 #include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "testkit/plain.h"
 #include "testkit/plain_stream.h"
 
@@ -296,9 +297,7 @@ TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
   context_.classes = {"cat", "dog"};
   const auto harness = made();
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_EQ(run_.warnings()[0],
-            "[test.write_classes]: the network has 3 outputs and there are 2 classes: classes in 'predictions.csv' are written "
-            "as numbers");
+  EXPECT_MESSAGE(run_.warnings()[0]);
 }
 
 TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
@@ -328,22 +327,11 @@ TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
 }
 
 std::string refusal(const std::function<void()>& work, ErrorKind kind) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.message();
-  }
-  return "nothing was thrown";
+  return testkit::error_of(kind, [&] { work(); }).message();
 }
 
 TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
-  EXPECT_EQ(refusal(
-                [&] {
-                  made({{"file", Value(std::string("p.txt"))}});
-                },
-                ErrorKind::usage),
-            "file: 'p.txt' ends in neither .csv nor .jsonl; set format = \"csv\" or \"jsonl\"");
+  EXPECT_MESSAGE(refusal([&] { made({{"file", Value(std::string("p.txt"))}}); }, ErrorKind::usage));
   network_.layers.back().output = {3, 4, 4};
   EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("the network's output is a map"), std::string::npos);
 }

@@ -12,6 +12,7 @@
 
 #include "testkit/files.h"
 #include "testkit/harness.h"
+#include "testkit/messages.h"
 #include "testkit/plain.h"
 #include "testkit/plain_stream.h"
 
@@ -186,17 +187,13 @@ TEST_F(WriteFeaturesTest, AsksForItsLayer) {
 
 TEST_F(WriteFeaturesTest, NamesTheNearestLayer) {
   const auto refusal = [&](const std::string& layer, const std::string& file) -> std::string {
-    try {
-      const Harness harness(StageTypeAccess::make<WriteFeatures>(), table(layer, file), context_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.message();
-    }
-    return "nothing was thrown";
+    return testkit::error_of(ErrorKind::usage,
+                             [&] { const Harness harness(StageTypeAccess::make<WriteFeatures>(), table(layer, file), context_); })
+        .message();
   };
-  EXPECT_EQ(refusal("rela", "f.npy"), "layer: network 'small' has no layer 'rela'; nearest is 'relu'");
-  EXPECT_EQ(refusal("relu:second", "f.npy"), "layer: layer 'relu' has no output 'second' of values; it has 'out'");
-  EXPECT_EQ(refusal("relu", "f.bin"), "file: 'f.bin' ends in neither .safetensors nor .npy");
+  EXPECT_MESSAGE(refusal("rela", "f.npy"));
+  EXPECT_MESSAGE(refusal("relu:second", "f.npy"));
+  EXPECT_MESSAGE(refusal("relu", "f.bin"));
 }
 
 }  // namespace

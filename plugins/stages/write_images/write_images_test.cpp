@@ -8,6 +8,10 @@
 
 #include "pictures_fixture.h"
 
+#include "testkit/messages.h"
+
+#include "testkit/files.h"
+
 namespace millrace {
 namespace {
 
@@ -67,8 +71,7 @@ TEST_F(WriteImagesTest, NamesTheSecondSampleOfOneName) {
   one->samples[1].url = "other/0.png";
   const std::vector<Error> errors = write(*harness, one);
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].message(), "'other/0.png' and a sample before it would both be written as '" + (folder_ / "images/0.png") +
-                                     "': set names = \"number\" or \"path\"");
+  EXPECT_MESSAGE(errors[0].message());
 }
 
 TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
@@ -87,14 +90,7 @@ TEST_F(WriteImagesTest, TwoSamplesOfOneNameAreFoundBeforeTheRun) {
   check("path");
   check("stem", {std::string(230, 'x') + ".jpg"});
   EXPECT_THROW(check("stem", {std::string(245, 'x') + ".jpg"}), Error) << "a longer name than files may have";
-  try {
-    check("stem");
-    FAIL() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("'b/0.jpg' and a sample before it would both be written as"), std::string::npos)
-        << error.what();
-  }
+  EXPECT_MESSAGE(testkit::error_of(ErrorKind::usage, [&] { check("stem"); }).message());
 }
 
 TEST_F(WriteImagesTest, KeepsTheFoldersOfImagesWhereItIsAskedTo) {
@@ -142,7 +138,7 @@ TEST_F(WriteImagesTest, RefusesWhatIsNoPicture) {
   network_.layers.back().output = {1, 1, 2};
   EXPECT_NE(testkit::error_of([&] { made<WriteImages>(); }).message().find("set normalised = false"), std::string::npos);
   network_.layers.back().output = {2, 1, 2};
-  EXPECT_NE(testkit::error_of([&] { made<WriteImages>(); }).message().find("a picture has 1 or 3 channels"), std::string::npos);
+  EXPECT_MESSAGE(testkit::error_of([&] { made<WriteImages>(); }).message());
   network_.layers.back().output = {3};
   EXPECT_EQ(testkit::error_of([&] { made<WriteImages>(); }).kind(), ErrorKind::usage);
 }

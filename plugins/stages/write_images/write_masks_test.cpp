@@ -3,6 +3,8 @@
 #include "millrace/backend/backend.h"
 #include "pictures_fixture.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -40,7 +42,7 @@ TEST_F(WriteMasksTest, WritesTheValuesOfLabelImages) {
     return written();
   };
   const auto refused = [&] { return testkit::error_of([&] { made<WriteMasks>({{"picture", text("labels")}}); }).message(); };
-  EXPECT_NE(refused().find("needs the value of each of 3 classes, and 0 are known"), std::string::npos) << refused();
+  EXPECT_MESSAGE(refused());
   context_.target.kind = TargetSpec::Kind::classes;
   context_.target.classes.fill(255);
   context_.target.classes[7] = context_.target.classes[9] = 0;
@@ -110,10 +112,7 @@ TEST_F(WriteMasksTest, NamesASampleWhosePlaceIsNotKnown) {
   const auto harness = made<WriteMasks>({{"size", text("source")}});
   const std::vector<Error> errors = write(*harness, share({outputs(kClasses)}));
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_NE(errors[0].message().find(
-                "the position of the pixels of 'photos/0.jpg' in its file. A stage of [predict] does not report it"),
-            std::string::npos)
-      << errors[0].message();
+  EXPECT_MESSAGE(errors[0].message());
 }
 
 TEST_F(WriteMasksTest, AMapOfAnotherSizeCoversTheInput) {
@@ -148,10 +147,7 @@ TEST_F(WriteMasksTest, RefusesAMapThatShowsMoreThanTheInput) {
     network_.layers.back().output = std::move(map);
     return testkit::error_of([&] { made<WriteMasks>(); }).message();
   };
-  EXPECT_EQ(
-      mistake({3, 2, 5}),
-      "the network's output is 3 x 2 x 5, and its input 2 x 3: its layers pad the input, and the map includes the padding. A "
-      "last layer { op = \"crop_like\", from = [..., \"@input\"] } removes it");
+  EXPECT_MESSAGE(mistake({3, 2, 5}));
   network_.layers.back().output = {3, 4, 6};
   made<WriteMasks>();  // twice the size
 }
@@ -191,10 +187,10 @@ TEST_F(WriteMasksTest, RefusesWhatIsNoMapOfClassesAndWrongColours) {
     for (const char* colour : written_colours) colours.push_back(text(colour));
     return testkit::error_of([&] { made<WriteMasks>({{"colours", Value(colours)}}); }).message();
   };
-  EXPECT_NE(mistake({"#000000"}).find("the network has 3 classes, and 1 colours are written"), std::string::npos);
-  EXPECT_NE(mistake({"#000000", "#00000g", "#000000"}).find("'#00000g' is not a colour"), std::string::npos);
+  EXPECT_MESSAGE(mistake({"#000000"}));
+  EXPECT_MESSAGE(mistake({"#000000", "#00000g", "#000000"}));
   network_.layers.back().output = {3};
-  EXPECT_NE(mistake({}).find("a mask is made of a map of 2 to 255 classes"), std::string::npos);
+  EXPECT_MESSAGE(mistake({}));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "pictures_fixture.h"
 #include "testkit/reference_value.h"
 
+#include "testkit/messages.h"
+
 namespace millrace {
 namespace {
 
@@ -111,9 +113,7 @@ TEST_F(WriteQualityTest, LeavesInfiniteRatiosOutOfTheMeanAndSaysSo) {
   EXPECT_TRUE(figures.starts_with("figure,value\r\nimages,3\r\npsnr,28.13080360867")) << figures;
   EXPECT_NE(figures.find("\r\nequal,1\r\nnot_finite,1\r\n"), std::string::npos) << figures;
   ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_NE(run_.warnings()[0].find("1 of 3 pictures equal their targets: their PSNR is infinite, and the mean leaves them out"),
-            std::string::npos)
-      << run_.warnings()[0];
+  EXPECT_MESSAGE(run_.warnings()[0]);
   const Ref<Predictions> second = compared({0.4F}, {102}), none = compared({0.4F}, {9});
   second->turn = 1;
   none->turn = 2;
@@ -145,11 +145,7 @@ TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
   EXPECT_NE(figures.find("bicubic_psnr,42.1102"), std::string::npos) << figures;
   context_.target.scale = 1;
   network_.layers.back().output = {1, kSide, kSide};
-  EXPECT_EQ(testkit::error_of([&] {
-              made<WriteQuality>({{"baseline", Value(std::string("bicubic"))}});
-            }).message(),
-            "baseline: the network's input is 12 x 12 x 1 and its result 12 x 12 x 1: it must enlarge and keep the channels; "
-            "\"input\" compares an input of the result's size");
+  EXPECT_MESSAGE(testkit::error_of([&] { made<WriteQuality>({{"baseline", Value(std::string("bicubic"))}}); }).message());
 }
 
 TEST_F(WriteQualityTest, ComparesTheNoisyInputAsTheBaselineOfDenoising) {
@@ -177,12 +173,7 @@ TEST_F(WriteQualityTest, ComparesTheNoisyInputAsTheBaselineOfDenoising) {
   EXPECT_NE(text_of("quality/figures.csv").find("input_psnr,"), std::string::npos);
   context_.target.scale = 2;
   network_.layers.back().output = {1, 2 * kSide, 2 * kSide};
-  EXPECT_NE(testkit::error_of([&] {
-              made<WriteQuality>({{"baseline", Value(std::string("input"))}});
-            })
-                .message()
-                .find("it must keep the size and keep the channels"),
-            std::string::npos);
+  EXPECT_MESSAGE(testkit::error_of([&] { made<WriteQuality>({{"baseline", Value(std::string("input"))}}); }).message());
 }
 
 TEST_F(WriteQualityTest, RefusesWhatCannotBeCompared) {
@@ -193,7 +184,7 @@ TEST_F(WriteQualityTest, RefusesWhatCannotBeCompared) {
   context_.target.scale = 2;
   EXPECT_NE(mistake(0).find("they must match"), std::string::npos) << mistake(0);
   context_.target = {};
-  EXPECT_NE(mistake(0).find("the source of [predict] has none"), std::string::npos) << mistake(0);
+  EXPECT_MESSAGE(mistake(0));
 }
 
 }  // namespace

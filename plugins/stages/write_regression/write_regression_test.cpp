@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compared_numbers_fixture.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -71,12 +72,11 @@ TEST_F(WriteRegressionTest, LeavesOutR2OfTargetsThatAreAllTheSame) {
 }
 
 TEST_F(WriteRegressionTest, RefusesNumbersThatDoNotMatch) {
-  EXPECT_EQ(testkit::error_of([&] { made<WriteRegression>({columns({"age"})}); }).message(),
-            "columns: there are 1 names, and the network predicts 2 numbers");
+  EXPECT_MESSAGE(testkit::error_of([&] { made<WriteRegression>({columns({"age"})}); }).message());
   const auto harness = made<WriteRegression>();
   const std::vector<Error> errors = write(*harness, predicted({{0, 0}}, {1}));
   ASSERT_EQ(errors.size(), 1U);
-  EXPECT_EQ(errors[0].message(), "the network predicts 2 numbers, and a sample has 1: they must match");
+  EXPECT_MESSAGE(errors[0].message());
 }
 
 TEST_F(WriteRegressionTest, WritesNothingWhereTheRunHasNoFolder) {

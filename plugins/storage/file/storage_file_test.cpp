@@ -6,6 +6,7 @@
 #include "millrace/sample.h"
 #include "testkit/few_addresses.h"
 #include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace {
 namespace {
@@ -229,11 +230,10 @@ TEST(FileStorage, RefusesUrlsThatAreNoFiles) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.message();
   };
-  EXPECT_EQ(message("file://data/train"),
-            "'file://data/train': expected an absolute path after 'file://', as in 'file:///data/train'");
-  EXPECT_EQ(message("s3://bucket/a"), "'s3://bucket/a' does not name a file");
-  EXPECT_EQ(message(""), "the name of a file is empty");
-  EXPECT_EQ(message(std::string("a\0b", 3)), "'a' has a zero byte in it");
+  EXPECT_MESSAGE(message("file://data/train"));
+  EXPECT_MESSAGE(message("s3://bucket/a"));
+  EXPECT_MESSAGE(message(""));
+  EXPECT_MESSAGE(message(std::string("a\0b", 3)));
 }
 
 TEST(FileStorage, WritesWholeFilesOrNone) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
 
 namespace millrace::s3 {
 namespace {
@@ -144,13 +145,8 @@ TEST_F(Cache, IsSharedByThreadsAndOthersWithTheSameFolder) {
 
 TEST_F(Cache, NamesAFolderThatCannotBeMade) {
   std::ofstream(folder_) << "a file";
-  try {
-    DiskCache cache(folder_.string(), 1000);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_NE(error.message().find("MILLRACE_S3_CACHE = '" + folder_.string()), std::string::npos) << error.message();
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { DiskCache cache(folder_.string(), 1000); });
+  EXPECT_NE(error.message().find("MILLRACE_S3_CACHE = '" + folder_.string()), std::string::npos) << error.message();
 }
 
 }  // namespace

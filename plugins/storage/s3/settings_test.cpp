@@ -8,6 +8,8 @@
 #include <map>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/messages.h"
 
 namespace millrace::s3 {
 namespace {
@@ -20,13 +22,7 @@ Environment with(std::map<std::string, std::string> values) {
 }
 
 std::string complaint(const std::function<void()>& act, ErrorKind kind) {
-  try {
-    act();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.message();
-  }
-  return "no error";
+  return testkit::error_of(kind, [&] { act(); }).message();
 }
 
 const std::string kFile =
@@ -55,8 +51,7 @@ TEST(CredentialsFile, HasProfiles) {
 }
 
 TEST(CredentialsFile, NamesWhatIsWrongAndNoSecret) {
-  EXPECT_EQ(complaint([] { parse_credentials(kFile, "half", "f"); }, ErrorKind::data),
-            "f: profile 'half' has no aws_secret_access_key");
+  EXPECT_MESSAGE(complaint([] { parse_credentials(kFile, "half", "f"); }, ErrorKind::data));
   EXPECT_EQ(complaint([] { parse_credentials("[a]\nSECRET", "a", "f"); }, ErrorKind::data), "f:2: expected 'key = value'");
   EXPECT_NE(complaint([] { parse_credentials("[a\n", "a", "f"); }, ErrorKind::data).find("f:1: expected [profile]"),
             std::string::npos);
@@ -91,12 +86,7 @@ TEST(CredentialsSearch, SaysWhatItLookedFor) {
        {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "'default'", "/nowhere/.aws/credentials", "No such file"}) {
     EXPECT_NE(said.find(part), std::string::npos) << part << ": " << said;
   }
-  EXPECT_EQ(complaint(
-                [] {
-                  find_credentials(with({{"AWS_ACCESS_KEY_ID", "ID"}}));
-                },
-                ErrorKind::data),
-            "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not: S3 needs both");
+  EXPECT_MESSAGE(complaint([] { find_credentials(with({{"AWS_ACCESS_KEY_ID", "ID"}})); }, ErrorKind::data));
 }
 
 TEST(Settings, ComeFromTheEnvironment) {

@@ -32,6 +32,7 @@ struct Node {
   Activation activation = Activation::none;
   std::vector<LayerPort> inputs;  // inputs, the residual last
   int output = -1;                // the layer whose outputs the node computes
+  int norm = -1;                  // conv: the batch_norm that a backend has folded into it, or -1
 };
 
 inline constexpr LayerPort kNoResidual = -2;

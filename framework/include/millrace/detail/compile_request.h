@@ -67,6 +67,9 @@ struct CompileRequest {
   // infer() will be called with views other than the plain image: the memory plan includes the sum of views. Otherwise a backend
   // may allocate that memory at the first such call.
   bool sums_views = false;
+  // Inference may differ in its last bits from what a replica that trains would infer: constants may be folded, such as batch
+  // normalisation into the convolution before it.
+  bool may_fold = false;
 
   void read(LayerPort value) {  // repeated requests count once
     if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);

@@ -14,7 +14,7 @@ class Registry;
 // The version of the plugins' interface. The major part changes when compiled plugins would no longer work; the minor part, which
 // then begins at 0, changes with additions. A plugin's major part must be the program's, and its minor part not a later one.
 // tests/abi compares the interface with a stored baseline.
-inline constexpr std::uint32_t kAbiVersion = 27, kAbiMinor = 0;
+inline constexpr std::uint32_t kAbiVersion = 28, kAbiMinor = 0;
 inline constexpr std::uint32_t kAbi = kAbiMinor << 16 | kAbiVersion;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
@@ -53,9 +53,12 @@ inline __attribute__((visibility("hidden"))) void register_parts(Registry& regis
   for (const PluginPart* part = PluginPart::first(); part != nullptr; part = part->next) part->register_types(registry);
 }
 
-#define MILLRACE_PART                                                              \
-  static void millrace_register_part(millrace::Registry& registry);                \
-  static const millrace::PluginPart millrace_plugin_part(&millrace_register_part); \
-  static void millrace_register_part([[maybe_unused]] millrace::Registry& registry)
+// Several sources with this macro may be compiled as one (MILLRACE_UNITE), so that its names need a number.
+#define MILLRACE_PART MILLRACE_EXPANDED_PART(__COUNTER__)
+#define MILLRACE_EXPANDED_PART(number) MILLRACE_NUMBERED_PART(number)
+#define MILLRACE_NUMBERED_PART(number)                                                               \
+  static void millrace_register_part_##number(millrace::Registry& registry);                         \
+  static const millrace::PluginPart millrace_plugin_part_##number(&millrace_register_part_##number); \
+  static void millrace_register_part_##number([[maybe_unused]] millrace::Registry& registry)
 
 }  // namespace millrace

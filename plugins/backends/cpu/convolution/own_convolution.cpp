@@ -12,7 +12,7 @@ void OwnConvolution::plan(Planner& planner) {
   planner.use(planner.value(input()).tensor);
   if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
   if (is(Activation::gelu)) before_ = planner.training() ? planner.tensor(output.spec.bytes()) : output.tensor;
-  if (compile_context_.infers) prepared_ = prepare();
+  if (compile_context_.predicts()) prepared_ = prepare();
   if (computes_forward() && prepared_ == nullptr) plan_forward(planner);
 }
 

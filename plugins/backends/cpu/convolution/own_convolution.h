@@ -24,7 +24,7 @@ class OwnConvolution : public Operation {
   virtual void plan_data(Planner&) {}
   virtual void bind_scratch(const Binding&) {}
 
-  // In inference: the weights as convolve() reads them, prepared once, with the normalisation. Null if a kind
+  // In replicas that only predict: the weights as convolve() reads them, prepared once, with the normalisation. Null if a kind
   // has no such form: it computes the normalisation afterwards.
   virtual PreparedWeights* prepare() { return nullptr; }
 
@@ -44,7 +44,7 @@ class OwnConvolution : public Operation {
 
   void finish() const;
 
-  const Layer* const norm_;              // after the convolution, in inference; null: none
+  const Layer* const norm_;              // after the convolution, in replicas that only predict; null: none
   PreparedWeights* prepared_ = nullptr;  // with that normalisation
   TensorId before_ = kNoTensor;          // input of gelu
   Planner::Contribution contribution_;

@@ -70,7 +70,7 @@ bool is_fastest(const CompileContext& compile_context, const Layer& layer) {
   if (kernels().winograd(compile_context.type()) == nullptr) return false;
   if (compile_context.type() == DataType::bf16) return !multiplies_tiles();
   // oneDNN's is for training: see convolution.cpp. Sums of integers stay exact.
-  if (compile_context.infers && !is_int8(layer)) return true;
+  if (compile_context.predicts() && !is_int8(layer)) return true;
   return DNNL_VERSION_MAJOR >= 3 || compile_context.layout == Layout::channels_last;
 }
 

@@ -143,7 +143,7 @@ class Int8Trial {
       stream.wait();
     };
     // Unsigned bytes: the inputs plus a constant, and then that constant alone is taken off.
-    constexpr int kRaised = 16;
+    constexpr int kRaised = 32;  // the least input of a trial is -32
     auto* const bytes = static_cast<std::uint8_t*>(part(0));
     const bool raised = type_of(sum_.source) == memory::data_type::u8;
     std::vector<float> constant(raised ? results : 0);
@@ -232,7 +232,7 @@ dnnl::primitive_desc_base first_right(const dnnl::engine& engine, const Primitiv
       return type_of(desc) == memory::data_type::u8 ? "u8" : type_of(desc) == memory::data_type::s8 ? "s8" : "f32";
     };
     const std::string name =
-        fmt::format("int8 sum of {} by {}, stride {}, dilation {}, padding {} and {}, {} to {}{}, by {}",
+        fmt::format("sum in int8 of {} by {}, stride {}, dilation {}, padding {} and {}, {} to {}{}, by {}",
                     fmt::join(dims_of(fewer.source), "x"), fmt::join(dims_of(fewer.weights), "x"), fmt::join(fewer.strides, "x"),
                     fmt::join(fewer.dilates, "x"), fmt::join(fewer.before, "x"), fmt::join(fewer.after, "x"), type(fewer.source),
                     type(fewer.destination), fewer.relu ? " with ReLU" : "", implementation);

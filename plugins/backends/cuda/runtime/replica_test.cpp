@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "millrace/backend/device_times.h"
 #include "simulation/simulated_machine.h"
+#include "testkit/files.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/losses.h"
@@ -303,21 +304,16 @@ TEST(GpuReplica, RefusesImagesThatDoNotFitTheDevice) {
   CompileOptions options;
   options.resident_sets.push_back({"train", 1000, {8, 8, 3}});
   options.resident_sets.push_back({"validate", 70000, {8, 8, 3}});
-  try {
-    Course course({.memory = 8 << 20}, options);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::usage);
-    const std::string text = error.message();
-    EXPECT_EQ(
-        text.find("the images that cuda:0 is to hold (1000 of [train], 8 x 8 x 3 each and 70000 of [validate], 8 x 8 x 3 each) "
-                  "take 13.0 MiB. The network needs "),
-        0U)
-        << text;
-    EXPECT_NE(text.find("which exceeds its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
-              std::string::npos)
-        << text;
-  }
+  const Error error = testkit::error_of(ErrorKind::usage, [&] { Course course({.memory = 8 << 20}, options); });
+  const std::string text = error.message();
+  EXPECT_EQ(
+      text.find("the images that cuda:0 is to hold (1000 of [train], 8 x 8 x 3 each and 70000 of [validate], 8 x 8 x 3 each) "
+                "take 13.0 MiB. The network needs "),
+      0U)
+      << text;
+  EXPECT_NE(text.find("which exceeds its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
+            std::string::npos)
+      << text;
 }
 
 TEST(GpuReplica, ReportsWorkThatFailedAndHangsNobody) {

@@ -10,6 +10,7 @@
 #include "communicator.h"
 #include "fake_nccl.h"
 #include "millrace/error.h"
+#include "testkit/messages.h"
 
 namespace millrace::cuda {
 namespace {
@@ -122,7 +123,7 @@ TEST_F(NcclPeersTest, ALostProcessEndsTheSumOfTheOther) {
     error = error_of([&] { first_->communicator->check(); });
   }
   EXPECT_EQ(error.kind(), ErrorKind::peer);
-  EXPECT_EQ(error.message(), "rank 1 of 2 on b is lost");
+  EXPECT_MESSAGE(error.message());
 }
 
 TEST_F(NcclPeersTest, ALossWhileDevicesConnectIsSeenAtOnce) {

@@ -1,4 +1,4 @@
-#include "image_names.h"
+#include "millrace/util/image_names.h"
 
 #include <algorithm>
 #include <utility>
@@ -67,6 +67,12 @@ ImageNames::Found ImageNames::find_in(const std::unordered_multimap<std::string,
   }
   if (!best.other.empty()) best.image.reset();
   return best;
+}
+
+std::string ImageNames::path_of(std::string_view name) {
+  std::string path;
+  normalise(name, path);
+  return path.substr(path.size() > 1 && path[1] == ':' ? std::min<std::size_t>(path.size(), 3) : 0);
 }
 
 ImageNames::Found ImageNames::find(std::string_view name) const {

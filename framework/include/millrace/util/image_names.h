@@ -26,6 +26,9 @@ class ImageNames {
   // with "..", the last part alone suffices. A name without an image's extension fits paths with any.
   Found find(std::string_view name) const;
 
+  // The name as a path that stays below its folder: '/' between parts, without drive, "." and "..".
+  static std::string path_of(std::string_view name);
+
  private:
   Found find_in(const std::unordered_multimap<std::string, std::uint32_t>& images, const std::string& last,
                 const std::string& name, bool last_suffices, bool without_ending) const;

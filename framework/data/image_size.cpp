@@ -1,4 +1,4 @@
-#include "image_size.h"
+#include "millrace/util/image_size.h"
 
 #include <algorithm>
 #include <cstddef>
