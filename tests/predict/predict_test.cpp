@@ -231,6 +231,18 @@ TEST(Embedding, NumbersAndLabelsAreThoseOfPredict) {
   }
 }
 
+// Without a runtime that could prove it.
+TEST(ExportedFile, IsWrittenUnproven) {
+  const TemporaryFolder folder;
+  const std::string onnx = folder / "model.onnx";
+  succeeded(run_command({tool("pipeline-export"), trained().run, "--onnx", onnx, "--unproven"}));
+  EXPECT_GT(fs::file_size(onnx), fs::file_size(trained().weights) / 2);
+  const Outcome outcome =
+      run_command({tool("pipeline-export"), trained().run, "--int8", "--weights", folder / "nowhere/int8.safetensors"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("there is no folder '" + (folder / "nowhere") + "'"), std::string::npos) << outcome.err;
+}
+
 TEST(PredictLines, AnswersEachPathWithALine) {
   const TemporaryFolder folder;
   std::ofstream(folder / "bad.jpg", std::ios::binary) << "GIF89a";

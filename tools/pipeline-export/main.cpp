@@ -148,9 +148,10 @@ int export_model(const Options& options) {
   }
   if (!options.weights.empty() && fs::path(options.weights).extension() != ".safetensors")
     fail(ErrorKind::usage, "--weights: '{}' does not end in .safetensors", options.weights);
-  const fs::path weights_folder = fs::absolute(options.weights).parent_path();
-  if (!options.weights.empty() && !fs::is_directory(weights_folder, error))
-    fail(ErrorKind::usage, "--weights: there is no folder '{}'", weights_folder.string());
+  if (!options.weights.empty()) {
+    const fs::path folder = fs::absolute(options.weights).parent_path();
+    if (!fs::is_directory(folder, error)) fail(ErrorKind::usage, "--weights: there is no folder '{}'", folder.string());
+  }
   Model model = read_model(from, registry);
   model.metadata.erase(Int8Table::kKey);  // that of another choice
   if (!options.weights.empty() && fs::equivalent(options.weights, model.weights_file, error))
